@@ -22,9 +22,9 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.data.contract import HeldOut
+from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.streams.contract import HeldOut
 
 Array = npt.NDArray[np.float64]
 

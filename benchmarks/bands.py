@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm import simulate
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.generated.curves import NoisyCurve, open_curves
-from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
-from kernelswarm.simulations.streams.splits import ShiftDifferences
+from kernelswarm.simulations.data.contract import Source
+from kernelswarm.simulations.data.curves import NoisyCurve, SineRegression, open_curves
+from kernelswarm.simulations.data.splits import ShiftDifferences
 
 
 @dataclass(frozen=True)

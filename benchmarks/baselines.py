@@ -15,16 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.learners.baselines.bogd import Bogd
-from kernelswarm.agents.learners.baselines.bpa import Bpa
-from kernelswarm.agents.learners.baselines.bsgd import Bsgd
-from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
-from kernelswarm.agents.learners.baselines.forgetron import Forgetron
-from kernelswarm.agents.learners.baselines.norma import Norma
-from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
-from kernelswarm.agents.learners.baselines.projectron import Projectron
+from kernelswarm.agents.learners.bogd import Bogd
+from kernelswarm.agents.learners.bpa import Bpa
+from kernelswarm.agents.learners.bsgd import Bsgd, Npbsgd
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.dual_sgd import DualSgd
+from kernelswarm.agents.learners.ogd import Norma
+from kernelswarm.agents.learners.perceptron import Forgetron
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.projectron import Projectron
 from kernelswarm.agents.parts.budgets import TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant

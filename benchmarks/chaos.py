@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.backends.semaphores import made_by
-from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.engine.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.engine.serial import Serial
+from kernelswarm.simulations.engine.shared_memory import made_by
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import Progress
 

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr
 
-from kernelswarm.simulations.records.paired_differences import LEVEL
-from kernelswarm.simulations.records.sign_flips import step_down
+from kernelswarm.simulations.records.paired_differences import LEVEL, step_down
 
 Array = npt.NDArray[np.float64]
 

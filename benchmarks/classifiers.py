@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelClassifier, PolkClassifier
-from kernelswarm.simulations.streams.rows.idx import read_idx
+from kernelswarm.simulations.data.array_files import read_idx
 
 Array = npt.NDArray[Any]
 Data = tuple[Array, Array, Array, Array]  # training points, test points, training labels, test labels

@@ -18,9 +18,8 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.okfe import Okfe, Okfeb
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.subspaces.okfe import Okfe
-from kernelswarm.agents.learners.subspaces.okfeb import Okfeb
 from kernelswarm.agents.parts.budgets import TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant

@@ -19,8 +19,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant

@@ -18,10 +18,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.agents.compiled import passes
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.agents.nodes import passes
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.testing.plain_twins import plain_plans
+from kernelswarm.simulations.testing.networks import plain_plans
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.7746}
 LEARNERS: dict[str, dict[str, object]] = {

@@ -34,18 +34,18 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.learners.features.linear import Linear
-from kernelswarm.agents.learners.features.nystroem import Nystroem
-from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.linear import Linear
+from kernelswarm.agents.learners.nystroem import Nystroem
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.random_features import RandomFeatures
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Proportional, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 Array = npt.NDArray[np.float64]
 Predict = Callable[[Array], Array]

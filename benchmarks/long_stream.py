@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant

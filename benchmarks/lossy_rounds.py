@@ -18,7 +18,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 
 GRAPHS: dict[str, Mapping[str, Any]] = {

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.engine.ray_backend import Ray
+from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import Progress
 

@@ -2,7 +2,7 @@
 
 All ways take the same 32 samples from the same function:
 
-- blocked: `agents/arithmetic/blocks/blocked_komp.py`, one mini-batch with matrix-matrix products;
+- blocked: `agents/arithmetic/blocked_komp.py`, one mini-batch with matrix-matrix products;
 - one by one: `agents/arithmetic/komp.py`, the same mini-batch, one insertion and one removal after the other;
 - reflected: the same, as published for square factors: one Householder reflection a removal;
 - b = 1: a step for each sample, with its own kernel rows, and an error budget that adds up to the same.
@@ -34,8 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.blocks import blocked_komp
+from kernelswarm.agents.arithmetic import blocked_komp, komp
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.parts.budgets import Epsilon

@@ -23,7 +23,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import PolkClassifier
-from kernelswarm.simulations.streams.rows.idx import read_idx
+from kernelswarm.simulations.data.array_files import read_idx
 
 Array = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelClassifier, PolkClassifier
-from kernelswarm.simulations.streams.rows.idx import read_idx
+from kernelswarm.simulations.data.array_files import read_idx
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]

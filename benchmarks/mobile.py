@@ -30,13 +30,12 @@ import numpy as np
 import psutil
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.graphs.schedules.contacts import contact_graph
-from kernelswarm.graphs.schedules.random_schedules import Mobile
-from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.graphs.schedules import Mobile, contact_graph
 from kernelswarm.simulations.core.seeding import Role, generator
+from kernelswarm.simulations.engine.model_arrays import digest, model_arrays
+from kernelswarm.simulations.engine.ray_backend import Ray
+from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.model_arrays import digest, model_arrays
 from kernelswarm.simulations.running.network import open_network
 
 SIZES = (300, 1_000, 3_000, 10_000)

@@ -18,20 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm import Experiment
-from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.controls import Isolated
 from kernelswarm.protocols.ensemble.stacking import Stacking
-from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 
 Array = npt.NDArray[np.float64]

@@ -19,12 +19,11 @@ from collections.abc import Sequence
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.backends.partition import partition
-from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.backends.serial import SerialEngine
-from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.round.engine import Engine
-from kernelswarm.simulations.round.rounds import block_neighbors
+from kernelswarm.simulations.core.parallel import cores
+from kernelswarm.simulations.engine.engine import Engine, block_neighbors
+from kernelswarm.simulations.engine.partition import partition
+from kernelswarm.simulations.engine.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 
 TURNS = 5

@@ -17,11 +17,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from kernelswarm.simulations.backends.ray_backend import Ray, keep_ray
-from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES
-from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.ray_backend import Ray, keep_ray
+from kernelswarm.simulations.engine.ray_session import CHANNEL_BYTES
+from kernelswarm.simulations.engine.remote_engine import IN_FLIGHT
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.network import open_network
 
 TURNS = 5

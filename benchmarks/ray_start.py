@@ -56,13 +56,13 @@ os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0", RAY_task
 import ray
 if same:
     import kernelswarm.simulations.command.cli, kernelswarm.simulations.running.run, ray.dag
-    import kernelswarm.agents.learners.polk, kernelswarm.simulations.backends.cache_warmup, numba.np.arraymath
+    import kernelswarm.agents.learners.polk, kernelswarm.simulations.engine.cache_warmup, numba.np.arraymath
 
 class Bare:
     def __init__(self):
-        import kernelswarm.simulations.backends.ray_session
+        import kernelswarm.simulations.engine.ray_session
         if same:
-            import kernelswarm.agents.learners.polk, kernelswarm.simulations.streams.generated.sine_regression, ray.dag
+            import kernelswarm.agents.learners.polk, kernelswarm.simulations.data.curves, ray.dag
             import kernelswarm.inside_numba
             kernelswarm.inside_numba.fill_tables()
     def ready(self):

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.simulations.experiment.keywords import build_experiment
-from kernelswarm.simulations.reproductions.networks.housing import BANDWIDTH, housing_by_location
+from kernelswarm.simulations.experiment.experiment import build_experiment
+from kernelswarm.simulations.reproductions.methods import BANDWIDTH, housing_by_location
 from kernelswarm.simulations.running.simulation import simulate
 
 RING = {"name": "ring", "nodes": 8}

@@ -27,8 +27,8 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment, KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
+from kernelswarm.simulations.data.array_files import read_idx
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.streams.rows.idx import read_idx
 
 Array = npt.NDArray[Any]
 """Points, targets or labels."""

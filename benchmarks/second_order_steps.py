@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.second_order.newton import Newton
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared

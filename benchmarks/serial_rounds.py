@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 from kernelswarm import Experiment
 from kernelswarm.agents.arithmetic import kernel_formulas
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.testing.plain_twins import plain_plans
+from kernelswarm.simulations.testing.networks import plain_plans
 
 Array = npt.NDArray[np.float64]
 

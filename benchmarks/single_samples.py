@@ -3,7 +3,7 @@
 The stream is a mixture of five Gaussians in the plane, learned with a Gaussian kernel until the model order is steady;
 all columns then see the same samples, compiled, in one thread:
 
-- polk: the whole step on the inverse Cholesky factor, through `kernelswarm.agents.compiled.passes`;
+- polk: the whole step on the inverse Cholesky factor, through `kernelswarm.agents.nodes.passes`;
 - inverse: the same step with recursive up- and downdates of the inverse Gram matrix. It is fast and unstable: at small
   budgets it loses its digits without a sign (the last column is its |inv(K) K - I|);
 - inverse, lazy: the same, where a point that would be removed at once is not inserted, as polk does;
@@ -25,14 +25,14 @@ from threadpoolctl import threadpool_limits
 from kernelswarm.agents.arithmetic import kernel_formulas
 from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, loss_derivatives_at
 from kernelswarm.agents.arithmetic.simd import dot
-from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.functions.combination import combine
+from kernelswarm.agents.functions.kernel_sum import combine_into
 from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.core.addresses import address
 
 Array = npt.NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def inverse_steps(
         rows = np.empty((1, order))
         kernel_formulas.gaussian(numbers, points[n : n + 1], dictionary[:order], rows)
         row = rows[0]
-        combine(rows, weights, order, values)
+        combine_into(rows, weights, order, values)
         differentiate(nothing, values, targets[n : n + 1], slopes)
         new = slopes[0]
         for c in range(outputs):

@@ -21,11 +21,11 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.data.pooled import members, pool
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.ending import Recorder
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.recorder import Recorder
-from kernelswarm.simulations.streams.pooled import members, pool
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 WORK = 500_000  # node-rounds that are timed

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelswarm import simulate
 from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.reproductions.networks.faults import FAULTS, GRAPHS, PENALTY, ROUNDS
+from kernelswarm.simulations.reproductions.faults import FAULTS, GRAPHS, PENALTY, ROUNDS
 
 CELLS = (
     ("", 0.0),

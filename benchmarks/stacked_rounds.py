@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from kernelswarm import Experiment
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.protocols.ensemble.stacking import Stacking
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 
 STREAMS = {

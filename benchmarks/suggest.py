@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.simulations.comparison.ranges import ranges
+from kernelswarm.simulations.comparison.suggest import suggest
+from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.suggestion.ranges import ranges
-from kernelswarm.simulations.suggestion.suggest import suggest
 
 POLK = {"name": "polk", "batch_size": 4}
 RING = {"name": "small_world", "nodes": 10, "neighbors": 4}

@@ -14,9 +14,9 @@ from matplotlib import pyplot as plt
 from matplotlib.animation import FuncAnimation, PillowWriter
 
 from kernelswarm import build_experiment
-from kernelswarm.agents.summaries.node import SummaryNode
+from kernelswarm.agents.nodes.summaries import SummaryNode
+from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 
 ROOT = Path(__file__).resolve().parent.parent

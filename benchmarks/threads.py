@@ -18,9 +18,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.backends.partition import partition
-from kernelswarm.simulations.backends.serial import Serial, SerialEngine
-from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.core.parallel import cores
+from kernelswarm.simulations.engine.partition import partition
+from kernelswarm.simulations.engine.serial import Serial, SerialEngine
 from kernelswarm.simulations.running.network import open_network
 
 TURNS = 7

@@ -17,7 +17,7 @@ from lossy_rounds import CONDITIONS
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.running.network import open_network
 
 IDEAL: dict[str, Any] = {}

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from kernelswarm import simulate
-from kernelswarm.simulations.observing.progress import Progress
+from kernelswarm.simulations.running.state import Progress
 
 CASES: dict[str, tuple[Any, str]] = {
     "polk": ("polk", "consensus"),

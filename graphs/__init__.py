@@ -1,1 +1,1 @@
-"""Networks: topologies by name, networks from files, validation, diagnostics, the cost of a round, layouts."""
+"""Networks: topologies by name, networks from files, validation, diagnostics, cost, layouts, schedules."""

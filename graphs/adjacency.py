@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -16,13 +16,52 @@ import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from kernelswarm.graphs.distances import distances_from
 from kernelswarm.graphs.given.names import Name, own_names
+from kernelswarm.kept_code import kept
 
 if TYPE_CHECKING:
     Graph = nx.Graph[int]
 else:  # at run time networkx's class takes no parameters
     Graph = nx.Graph
+
+# The number of edges between one node and every other.
+
+Hops = npt.NDArray[np.int32]
+
+
+def distances_from(adjacency: csr_array, start: int) -> Hops:
+    """Return the number of edges between node ``start`` and every node, (V,), by a breadth-first search.
+
+    It is -1 where there is no path.
+
+    Parameters
+    ----------
+    adjacency : csr_array, shape (V, V)
+        Of a graph.
+    start : int
+        A row of it.
+    """
+    return _search(adjacency.indptr, adjacency.indices, start)
+
+
+@kept
+def _search(ends: Hops, neighbors: Hops, start: int) -> Hops:
+    distances = np.full(len(ends) - 1, -1, dtype=np.int32)
+    reached = np.empty(len(distances), dtype=np.int32)
+    distances[start] = 0
+    reached[0] = start
+    count = 1
+    k = 0
+    while k < count:
+        node = reached[k]
+        k += 1
+        for other in neighbors[ends[node] : ends[node + 1]]:
+            if distances[other] < 0:
+                distances[other] = distances[node] + 1
+                reached[count] = other
+                count += 1
+    return distances
+
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -250,3 +289,53 @@ def from_edges(nodes: int, edges: Iterable[tuple[int, int]] | Integers, position
     both = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(nodes, nodes)).tocsr()
     both.sort_indices()
     return Adjacency(np.arange(nodes), both.indptr, both.indices, positions)
+
+
+# A spanning tree of each connected part of a network, found by breadth-first searches.
+
+SEARCHES = 32
+"""Searches for the root of each part, at most."""
+
+
+class SpanningTree(NamedTuple):
+    """A tree of each part, with paths to the root that are shortest paths of the network."""
+
+    parents: Integers  # (V,) the place of each node's parent; -1 at a root
+    depths: Integers  # (V,) the edges between each node and its root
+    deepest: Integers  # (V,) the largest depth in each node's part
+
+    @property
+    def edges(self) -> Integers:
+        """The ends of each edge, parent and child, (V - parts, 2)."""
+        children = np.flatnonzero(self.parents >= 0)
+        return np.column_stack([self.parents[children], children])
+
+
+def spanning_tree(network: Adjacency) -> SpanningTree:
+    """Return a spanning tree of each part; a root is a node whose farthest node is as near as the searches find.
+
+    Of several parents at the same depth a node takes that of the smallest label.
+
+    Examples
+    --------
+    >>> from kernelswarm.graphs.adjacency import from_edges
+    >>> tree = spanning_tree(from_edges(5, [(0, 1), (1, 2), (2, 3), (3, 4)]))
+    >>> tree.parents.tolist(), tree.depths.tolist()
+    ([1, 2, -1, 2, 3], [2, 1, 0, 1, 2])
+    """
+    matrix, nodes = network.matrix, network.number_of_nodes()
+    depths, deepest, lower = np.full(nodes, nodes), np.full(nodes, nodes), np.zeros(nodes)
+    for part in range(len(network.parts)):
+        inside = np.flatnonzero(network.part == part)
+        for _ in range(SEARCHES):
+            root = int(inside[lower[inside].argmin()])
+            hops = distances_from(matrix, root)[inside]
+            if hops.max() < deepest[root]:
+                depths[inside], deepest[inside] = hops, hops.max()
+            if hops.max() <= lower[root]:
+                break  # no other node has a nearer farthest one
+            lower[inside] = np.maximum(lower[inside], np.maximum(hops, hops.max() - hops))
+    children, parents = np.repeat(np.arange(nodes), network.degrees), np.full(nodes, nodes)
+    above = depths[network.neighbors] == depths[children] - 1
+    np.minimum.at(parents, children[above], network.neighbors[above])
+    return SpanningTree(np.where(depths > 0, parents, -1), depths, deepest)

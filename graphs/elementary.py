@@ -1,17 +1,21 @@
-"""Elementary networks: ring, path, star, complete and balanced tree."""
+"""Elementary networks, lattices and groups: ring, path, star, complete, tree, grid, torus, caveman and barbell."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 from typing import ClassVar
 
+import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.adjacency import Adjacency, Array, from_edges
-from kernelswarm.graphs.layout import circle
+from kernelswarm.graphs.adjacency import Adjacency, Array, Integers, from_edges
+from kernelswarm.graphs.layout import circle, fit
 from kernelswarm.graphs.topology import DEFAULT_NODES, LARGEST_NODES, require_edges, require_nodes
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
+
+# Elementary networks: ring, path, star, complete and balanced tree.
 
 
 @dataclass(frozen=True)
@@ -217,3 +221,234 @@ class BalancedTree:
             angle[node] = angle[parent] + (child - (self.branching - 1) / 2) * width[node]
         radius = 0.5 * depth / max(height, 1)
         return 0.5 + np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+# The two sides of a network that is a product, rows by columns or cliques by members, from what the user gave.
+
+
+def factor_pair(
+    nodes: int | None, first: int | None, second: int | None, names: tuple[str, str], smallest: int = 1
+) -> tuple[int, int, int]:
+    """Return ``(nodes, first, second)`` with ``nodes = first * second``, those left out worked out from the others.
+
+    With ``nodes`` alone the two sides are as equal as its divisors allow, the first not above the second.
+
+    Parameters
+    ----------
+    nodes, first, second : int or None
+        What the user gave; without any, 20 nodes.
+    names : pair of str
+        The fields that hold the two sides, for the messages.
+    smallest : int
+        The smallest second side.
+
+    Raises
+    ------
+    ValueError
+        When the numbers contradict each other or make no rectangle.
+    """
+    for name, side, least in ((names[0], first, 1), (names[1], second, smallest)):
+        if side is not None and side < least:
+            raise RefusedKey(name, f"= {side!r} must be at least {least}")
+    if nodes is None and first is not None and second is not None:
+        nodes = first * second
+        if nodes >= 1:
+            require_nodes(nodes)
+    if nodes is None:
+        for name, side, other in ((names[0], first, names[1]), (names[1], second, names[0])):
+            if side is not None:
+                raise RefusedKey(name, f"= {side!r} is one side only: give {other} or nodes too")
+        nodes = DEFAULT_NODES
+    require_nodes(nodes, smallest, f"{names[1]} is at least {smallest}")
+    if first is None and second is None:
+        first = next(side for side in range(isqrt(nodes), 0, -1) if nodes % side == 0 and nodes // side >= smallest)
+        if first == 1 and nodes > 4:
+            raise RefusedKey(
+                "nodes",
+                f"= {nodes!r} is a prime number and has no two sides: use {nodes - 1} or {nodes + 1}, or give "
+                f"{names[0]} and {names[1]}",
+            )
+    first = first if first is not None else nodes // (second or 1)
+    second = second if second is not None else nodes // first
+    if first * second != nodes:
+        raise RefusedKey(
+            "nodes",
+            f"= {nodes!r} is not {names[0]} * {names[1]} = {first} * {second}: leave nodes out or make them agree",
+        )
+    if second < smallest:
+        raise RefusedKey(names[1], f"= {second!r} must be at least {smallest}: lower {names[0]} or raise nodes")
+    return nodes, first, second
+
+
+# Lattices: grid and torus, given by their sides or by their number of nodes.
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A rectangle of nodes, each adjacent to the next in its row and in its column; node = row * columns + column.
+
+    Give ``rows`` and ``columns``, or ``nodes`` for the most square rectangle, or ``nodes`` and one side.
+
+    Parameters
+    ----------
+    rows, columns : int, optional
+        At least 1.
+    nodes : int, optional
+        ``rows * columns``; 20 when nothing is given.
+    """
+
+    rows: int | None = None
+    columns: int | None = None
+    nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is self.columns is self.nodes is None:
+            object.__setattr__(self, "nodes", DEFAULT_NODES)
+        factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
+
+    def build(self, generator: np.random.Generator) -> Adjacency:
+        nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
+        column, row = np.meshgrid(np.arange(columns), np.arange(rows))
+        positions = fit(np.column_stack([column.ravel(), -row.ravel()]).astype(np.float64))
+        return from_edges(nodes, _lattice(rows, columns, wrap=False), positions)
+
+
+@dataclass(frozen=True)
+class Torus(Grid):
+    """A grid whose rows and columns close into rings, so that no node is at a border.
+
+    A side of two nodes has one edge, not two parallel ones. The fields are those of ``Grid``; its positions
+    are a ring of small rings, so that neighbors are near each other.
+
+    Parameters
+    ----------
+    rows, columns : int, optional
+        At least 1.
+    nodes : int, optional
+        ``rows * columns``; 20 when nothing is given.
+    """
+
+    def build(self, generator: np.random.Generator) -> Adjacency:
+        nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
+        return from_edges(nodes, _lattice(rows, columns, wrap=True), _rings(rows, columns))
+
+
+def _lattice(rows: int, columns: int, wrap: bool) -> Integers:
+    """Return the edges along the rows and the columns, (E, 2); twice where a side of two nodes is closed."""
+    node = np.arange(rows * columns).reshape(rows, columns)
+    pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
+    if wrap:
+        pairs += [(node[:, -1], node[:, 0])] * (columns > 1) + [(node[-1], node[0])] * (rows > 1)
+    return np.concatenate([np.column_stack([here.ravel(), there.ravel()]) for here, there in pairs])
+
+
+def _rings(rows: int, columns: int) -> Array:
+    """Return positions (rows * columns, 2): the longer side a ring, at each of its places a small ring of the other."""
+    long, short = max(rows, columns), min(rows, columns)
+    radius = float(np.clip(0.8 * np.sin(np.pi / long), 0.25, 0.45)) if short > 1 else 0.0
+    large = 2 * np.pi * np.arange(long) / long
+    small = 2 * np.pi * np.arange(short) / short + 0.3  # turned, so that edges do not cover one another
+    x = np.cos(large) + radius * np.cos(small)[:, np.newaxis]
+    y = np.sin(large) + radius * np.sin(small)[:, np.newaxis]
+    if rows > columns:
+        x, y = x.T, y.T
+    return fit(np.column_stack([x.ravel(), y.ravel()]))
+
+
+# Networks of tightly knit groups: caveman and barbell, where agreement must pass through few edges.
+
+
+@dataclass(frozen=True)
+class Caveman:
+    """Cliques on a ring: in each, the edge between its first two nodes goes to the clique before instead.
+
+    Give ``cliques`` and ``clique_size``, or ``nodes`` for the most even division. A single clique keeps all its edges.
+
+    Parameters
+    ----------
+    cliques : int, optional
+        At least 1.
+    clique_size : int, optional
+        At least 3; with 2 the rewired edges would leave the network in pieces.
+    nodes : int, optional
+        ``cliques * clique_size``; 20 when nothing is given.
+
+    References
+    ----------
+    D. J. Watts, Networks, dynamics, and the small-world phenomenon, Am. J. Sociol. 105, 1999.
+    """
+
+    cliques: int | None = None
+    clique_size: int | None = None
+    nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cliques is self.clique_size is self.nodes is None:
+            object.__setattr__(self, "nodes", DEFAULT_NODES)
+        nodes, _, size = factor_pair(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
+        require_edges("clique_size", size, nodes * (size - 1) / 2)
+
+    def build(self, generator: np.random.Generator) -> Adjacency:
+        """Build the cliques; the generator is not used."""
+        nodes, cliques, size = factor_pair(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
+        if cliques == 1:
+            return from_edges(nodes, nx.complete_graph(nodes).edges, circle(nodes))
+        reach = 0.7 * np.sin(np.pi / cliques)  # a clique's radius against the ring's; 1 would let the cliques touch
+        ring = 0.5 / (1 + reach)
+        facing = np.pi + np.pi / size  # inwards face the first and last node of a clique, those with edges out of it
+        angles = np.pi / 2 + 2 * np.pi * np.arange(cliques) / cliques
+        places = [
+            circle(size, (0.5 + ring * np.cos(angle), 0.5 + ring * np.sin(angle)), reach * ring, angle + facing)
+            for angle in angles
+        ]
+        return from_edges(nodes, nx.connected_caveman_graph(cliques, size).edges, np.vstack(places))
+
+
+@dataclass(frozen=True)
+class Barbell:
+    """Two complete graphs of equal size joined by a path of ``bridge`` nodes, or by one edge when the bridge is 0.
+
+    Parameters
+    ----------
+    nodes : int
+        In all; ``(nodes - bridge) / 2`` in each complete graph, which must be a whole number and at least 2.
+    bridge : int, optional
+        Nodes of the path, at least 0. Left out: 0 for an even number of nodes, 1 for an odd one.
+    """
+
+    nodes: int = DEFAULT_NODES
+    bridge: int | None = None
+
+    def __post_init__(self) -> None:
+        require_nodes(self.nodes, 4, "each of the two complete graphs needs two nodes")
+        bridge, ends = self._resolve()
+        if bridge < 0:
+            raise RefusedKey("bridge", f"= {bridge!r} must be at least 0: 0 joins the two complete graphs by one edge")
+        if 2 * ends + bridge != self.nodes:
+            raise RefusedKey(
+                "bridge",
+                f"= {bridge!r} leaves {self.nodes - bridge} of {self.nodes} nodes, which two complete graphs "
+                f"cannot share evenly: use {bridge + 1} or leave bridge out",
+            )
+        if ends < 2:
+            raise RefusedKey(
+                "bridge",
+                f"= {bridge!r} leaves fewer than two nodes for each complete graph: use at most {self.nodes - 4}",
+            )
+        require_edges("nodes", self.nodes, float(ends) * ends)
+
+    def _resolve(self) -> tuple[int, int]:
+        bridge = self.nodes % 2 if self.bridge is None else self.bridge
+        return bridge, (self.nodes - bridge) // 2
+
+    def build(self, generator: np.random.Generator) -> Adjacency:
+        """Build the barbell from left to right; the generator is not used."""
+        bridge, ends = self._resolve()
+        radius = 0.5 * ends / (2 * ends + bridge + 2)
+        path = np.linspace(2 * radius, 1 - 2 * radius, bridge + 2)[1:-1]
+        places = [
+            circle(ends, (radius, 0.5), radius, 2 * np.pi / ends),  # its last node faces right
+            np.column_stack([path, np.full(bridge, 0.5)]),
+            circle(ends, (1 - radius, 0.5), radius, np.pi),  # its first node faces left
+        ]
+        return from_edges(self.nodes, nx.barbell_graph(ends, bridge).edges, np.vstack(places))

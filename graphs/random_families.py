@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log, pi, sqrt
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -12,12 +13,53 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
-from kernelswarm.graphs.adjacency import Adjacency, from_edges
+from kernelswarm.graphs.adjacency import Adjacency, Graph, from_edges
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.resampling import ATTEMPTS, draw_until_connected
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
 from kernelswarm.ranges import SHARE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
+
+# Random networks drawn again until they are connected, a bounded number of times.
+
+ATTEMPTS = Range("[1, inf)", "a network is drawn at least once")
+
+Drawn = TypeVar("Drawn", Adjacency, Graph)
+
+
+def draw_until_connected(
+    draw: Callable[[], Drawn], attempts: int, setting: str, remedy: Callable[[Drawn], str]
+) -> Drawn:
+    """Return the first connected draw.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws one network; each call continues the same generator.
+    attempts : int
+        How many draws at most.
+    setting : str
+        The field and value to name when all fail, such as ``radius = 0.1``.
+    remedy : callable
+        Given the last draw, says what to change.
+
+    Raises
+    ------
+    ValueError
+        When no draw was connected.
+    """
+    for _ in range(attempts):
+        drawn = draw()
+        if drawn.is_connected if isinstance(drawn, Adjacency) else nx.is_connected(drawn):
+            return drawn
+    if isinstance(drawn, Adjacency):
+        parts = drawn.parts
+    else:
+        parts = sorted((len(part) for part in nx.connected_components(drawn)), reverse=True)
+    draws = "the only draw" if attempts == 1 else f"{attempts} draws"
+    raise ValueError(
+        f"{setting} gave no connected network of {drawn.number_of_nodes()} nodes in {draws} (the last one fell into "
+        f"{len(parts)} parts, the largest with {parts[0]} nodes): {remedy(drawn)}"
+    )
 
 
 @dataclass(frozen=True)

@@ -25,34 +25,32 @@ from typing import TYPE_CHECKING, Any
 from kernelswarm.refused_key import RefusedKey
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.animation.animate import animate
     from kernelswarm.simulations.comparison.compare import compare
     from kernelswarm.simulations.comparison.compare import read as read_comparison
+    from kernelswarm.simulations.comparison.suggest import Suggestion, suggest
     from kernelswarm.simulations.core.errors import InputError, SimulationError
     from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
     from kernelswarm.simulations.estimators.incremental import IncrementalClassifier, IncrementalRegressor
     from kernelswarm.simulations.estimators.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
     from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
-    from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
-    from kernelswarm.simulations.experiment.keywords import build_experiment
+    from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override, build_experiment
     from kernelswarm.simulations.experiment.parts import build as build_part
     from kernelswarm.simulations.experiment.registry import listed_parts_only
+    from kernelswarm.simulations.figures.animation import animate
     from kernelswarm.simulations.figures.model_plot import plot_model
     from kernelswarm.simulations.figures.plots import draw, draw_comparison
-    from kernelswarm.simulations.models.model import Model
-    from kernelswarm.simulations.models.model_files import save as save_model
-    from kernelswarm.simulations.observing.progress import Progress
-    from kernelswarm.simulations.observing.state import State
+    from kernelswarm.simulations.records.model import Model
+    from kernelswarm.simulations.records.model_files import save as save_model
     from kernelswarm.simulations.records.model_loading import load as load_model
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
     from kernelswarm.simulations.records.run_folder import read as read_run
     from kernelswarm.simulations.records.run_folder import write as write_run
     from kernelswarm.simulations.report.page import write as write_report
-    from kernelswarm.simulations.reproductions.running import reproduce
+    from kernelswarm.simulations.reproductions.report import reproduce
     from kernelswarm.simulations.running.run import resume, run
     from kernelswarm.simulations.running.simulation import Simulation, simulate
-    from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
+    from kernelswarm.simulations.running.state import Progress, State
 
 _PLACES = {
     "BudgetedKernelFeatures": "estimators.kernel_features:BudgetedKernelFeatures",
@@ -64,19 +62,19 @@ _PLACES = {
     "InputError": "core.errors:InputError",
     "KernelClassifier": "estimators.second_order:KernelClassifier",
     "KernelRegressor": "estimators.second_order:KernelRegressor",
-    "Model": "models.model:Model",
+    "Model": "records.model:Model",
     "OnlineKernelFeatures": "estimators.kernel_features:OnlineKernelFeatures",
     "Override": "experiment.experiment:Override",
     "PolkClassifier": "estimators.estimators:PolkClassifier",
     "PolkRegressor": "estimators.estimators:PolkRegressor",
-    "Progress": "observing.progress:Progress",
+    "Progress": "running.state:Progress",
     "Result": "records.result:Result",
     "Simulation": "running.simulation:Simulation",
     "SimulationError": "core.errors:SimulationError",
-    "State": "observing.state:State",
-    "Suggestion": "suggestion.suggest:Suggestion",
-    "animate": "animation.animate:animate",
-    "build_experiment": "experiment.keywords:build_experiment",
+    "State": "running.state:State",
+    "Suggestion": "comparison.suggest:Suggestion",
+    "animate": "figures.animation:animate",
+    "build_experiment": "experiment.experiment:build_experiment",
     "build_part": "experiment.parts:build",
     "compare": "comparison.compare:compare",
     "draw": "figures.plots:draw",
@@ -86,12 +84,12 @@ _PLACES = {
     "plot_model": "figures.model_plot:plot_model",
     "read_comparison": "comparison.compare:read",
     "read_run": "records.run_folder:read",
-    "reproduce": "reproductions.running:reproduce",
+    "reproduce": "reproductions.report:reproduce",
     "resume": "running.run:resume",
     "run": "running.run:run",
-    "save_model": "models.model_files:save",
+    "save_model": "records.model_files:save",
     "simulate": "running.simulation:simulate",
-    "suggest": "suggestion.suggest:suggest",
+    "suggest": "comparison.suggest:suggest",
     "write_report": "report.page:write",
     "write_run": "records.run_folder:write",
 }

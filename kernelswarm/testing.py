@@ -16,33 +16,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.testing.backends import check_backend
-    from kernelswarm.simulations.testing.coupling.protocols import check_distance, check_protocol
-    from kernelswarm.simulations.testing.coupling.tolerances import check_tolerance
-    from kernelswarm.simulations.testing.dispersions import check_dispersion
     from kernelswarm.simulations.testing.kernels import check_kernel
-    from kernelswarm.simulations.testing.learners import check_learner
+    from kernelswarm.simulations.testing.learners import check_censoring, check_learner, check_subspace_step
     from kernelswarm.simulations.testing.links import (
         check_clock,
         check_graph_schedule,
         check_link_delay,
         check_link_loss,
         check_link_noise,
+        check_topology,
     )
-    from kernelswarm.simulations.testing.losses import check_loss
-    from kernelswarm.simulations.testing.mirror_maps import check_mirror_map
+    from kernelswarm.simulations.testing.losses import check_dispersion, check_loss, check_mirror_map
+    from kernelswarm.simulations.testing.networks import check_backend
+    from kernelswarm.simulations.testing.protocols import check_distance, check_protocol
     from kernelswarm.simulations.testing.schedules import check_budget, check_schedule
     from kernelswarm.simulations.testing.streams import check_stream
-    from kernelswarm.simulations.testing.subspace_rules import check_censoring, check_subspace_step
-    from kernelswarm.simulations.testing.topologies import check_topology
+    from kernelswarm.simulations.testing.vectors import check_tolerance
 
 _PLACES = {
-    "check_backend": "backends",
+    "check_backend": "networks",
     "check_budget": "schedules",
-    "check_censoring": "subspace_rules",
+    "check_censoring": "learners",
     "check_clock": "links",
-    "check_dispersion": "dispersions",
-    "check_distance": "coupling.protocols",
+    "check_dispersion": "losses",
+    "check_distance": "protocols",
     "check_graph_schedule": "links",
     "check_kernel": "kernels",
     "check_learner": "learners",
@@ -50,13 +47,13 @@ _PLACES = {
     "check_link_loss": "links",
     "check_link_noise": "links",
     "check_loss": "losses",
-    "check_mirror_map": "mirror_maps",
-    "check_protocol": "coupling.protocols",
+    "check_mirror_map": "losses",
+    "check_protocol": "protocols",
     "check_schedule": "schedules",
     "check_stream": "streams",
-    "check_subspace_step": "subspace_rules",
-    "check_tolerance": "coupling.tolerances",
-    "check_topology": "topologies",
+    "check_subspace_step": "learners",
+    "check_tolerance": "vectors",
+    "check_topology": "links",
 }
 
 __all__ = [

@@ -8,7 +8,7 @@ holds below 2^32, so that no product overflows.
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import cached_njit, inline_always
+from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.protocols.first_class import (
+from kernelswarm.protocols.core.addresses import (
     CUBE,
     CUBE_OUT,
     MATRIX,

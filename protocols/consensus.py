@@ -7,11 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of, take_published
-from kernelswarm.protocols.core.certainty import check_certainty
-from kernelswarm.protocols.core.data_size import DataSize, significant
+from kernelswarm.protocols.contract import (
+    DataSize,
+    Form,
+    LinkRecord,
+    Neighborhood,
+    Pull,
+    Step,
+    nothing_of,
+    significant,
+    take_published,
+)
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
-from kernelswarm.protocols.replay import BUFFER, check_replay
+from kernelswarm.protocols.replay import BUFFER, check_certainty, check_replay
 from kernelswarm.protocols.robust import (
     Defence,
     Guarded,

@@ -3,17 +3,77 @@
 A rule holds only its configuration. What a node remembers of its links goes in and comes out as the link state.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.core.fulfilling import fulfils
+# What protocols ask of training data before a run, so that their defaults suit every unit of the targets.
+
+
+class DataSize(Protocol):
+    """The scales of targets and of the loss's derivatives, from a sample of the data."""
+
+    @property
+    def typical_curvature(self) -> float:
+        """The loss's slope over the deviation of the targets: 2 for the squared loss in every unit; 2 for classes."""
+        ...
+
+    @property
+    def unit(self) -> float:
+        """The size of a difference of functions that matters: the deviation of the targets; 1 for classes."""
+        ...
+
+    @property
+    def difference(self) -> float | None:
+        """How much of what nodes learn is each one's own, over the noise, 0 where all surely learn the same.
+
+        None for learners that take first-order steps.
+        """
+        ...
+
+    @property
+    def neighbors(self) -> float:
+        """The mean number of a node's neighbours."""
+        ...
+
+
+def significant(number: float) -> float:
+    """Round to three digits: a sample is not more precise.
+
+    Examples
+    --------
+    >>> significant(0.0999999)
+    0.1
+    """
+    return float(f"{number:.3g}")
+
+
+# Whether a part fulfils a contract that not all of its kind fulfil.
+
+Contract = TypeVar("Contract")
+
+_KNOWN: dict[tuple[type, type], bool] = {}
+
+
+def fulfils(part: object, contract: type[Contract]) -> TypeGuard[Contract]:
+    """Return whether a part fulfils a runtime-checkable contract; each class is checked once.
+
+    The first part of a class decides for all others. A check of all attributes takes 10 to 20 microseconds, as long as
+    several rounds of a node.
+    """
+    key = type(part), contract
+    if key not in _KNOWN:
+        _KNOWN[key] = isinstance(part, contract)
+    return _KNOWN[key]
+
 
 Array = npt.NDArray[np.float64]
 
@@ -476,3 +536,52 @@ class StackedRule(Exchange, Protocol):
     def mixture_weights(self, state: Any) -> Array:
         """Return the mixture weights of the copies in the node's function, (K,), not negative, with the sum 1."""
         ...
+
+
+# Which keys decide how well a part learns, so that each row of a comparison is given values of its own for them.
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """A learner or a protocol with keys that its error depends on, to be tuned for each row of a comparison."""
+
+    @property
+    def tuned_by(self) -> tuple[str, ...]:
+        """The keys: positive numbers, or schedules and tolerances that hold one."""
+        ...
+
+
+@runtime_checkable
+class DeclaresSteps(Protocol):
+    """A protocol that declares whether nodes learn by their learner's steps."""
+
+    @property
+    def takes_steps(self) -> bool:
+        """Whether they do; False where the protocol solves for the weights."""
+        ...
+
+
+def tuned_by(part: object) -> tuple[str, ...] | None:
+    """Return the keys that a part is tuned by; None without a declaration.
+
+    Examples
+    --------
+    >>> from kernelswarm.protocols.consensus import Consensus
+    >>> from kernelswarm.protocols.controls import Isolated
+    >>> tuned_by(Consensus()), tuned_by(Isolated())
+    (('penalty',), None)
+    """
+    return tuple(part.tuned_by) if fulfils(part, Tunable) else None
+
+
+def takes_steps(rule: Any) -> bool:
+    """Tell whether nodes learn by their learner's steps, which is the default of protocols.
+
+    Examples
+    --------
+    >>> from kernelswarm.protocols.parameters.diffusion import Diffusion
+    >>> from kernelswarm.protocols.parameters.dkla import Dkla
+    >>> takes_steps(Diffusion()), takes_steps(Dkla())
+    (True, False)
+    """
+    return bool(rule.takes_steps) if fulfils(rule, DeclaresSteps) else True

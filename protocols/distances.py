@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR
 from kernelswarm.protocols.contract import Pull, Step
+from kernelswarm.protocols.core.addresses import Compiled, sole
 from kernelswarm.protocols.coupling import (
     absolute,
     kullback_leibler,
@@ -29,7 +30,6 @@ from kernelswarm.protocols.coupling import (
     squared,
     whole_square,
 )
-from kernelswarm.protocols.first_class import Compiled, sole
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]

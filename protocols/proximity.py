@@ -15,12 +15,20 @@ from kernelswarm.protocols.compiled import (
     handed_over,
     next_tolerances_at,
 )
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, take_published
-from kernelswarm.protocols.core.data_size import DataSize, significant
-from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.contract import (
+    DataSize,
+    Form,
+    LinkRecord,
+    Neighborhood,
+    Pull,
+    Step,
+    fulfils,
+    significant,
+    take_published,
+)
+from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
-from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.protocols.robust import (
     Defence,

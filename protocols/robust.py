@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Pull
-from kernelswarm.protocols.first_class import Compiled, Integers
+from kernelswarm.protocols.core.addresses import Compiled, Integers
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 

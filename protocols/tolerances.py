@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
-from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.first_class import sole
+from kernelswarm.protocols.core.addresses import sole
+from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 

@@ -40,16 +40,15 @@ from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import median_distance
-from kernelswarm.protocols.compiling import Dispatcher
-from kernelswarm.simulations.backends import cache_warmup, ray_backend
-from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.inside_ray import lean, process_of
-from kernelswarm.simulations.backends.starting.private_folder import private_folder
-from kernelswarm.simulations.backends.starting.ray_startup import ForkServer
-from kernelswarm.simulations.command import progress, progress_text
+from kernelswarm.protocols.core.compiling import Dispatcher
+from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.core import parallel
+from kernelswarm.simulations.core.files import environment
+from kernelswarm.simulations.engine import cache_warmup, ray_backend
+from kernelswarm.simulations.engine.inside_ray import lean, process_of
+from kernelswarm.simulations.engine.ray_startup import ForkServer, private_folder
+from kernelswarm.simulations.engine.shared_memory import made_by, remove
 from kernelswarm.simulations.figures import sheet
-from kernelswarm.simulations.machine import parallel
-from kernelswarm.simulations.machine.temporarily import environment
 from tests.helpers.checkout import ROOT
 from tests.helpers.equality import bytes_first
 from tests.helpers.sharing_out import WAITING, Together, parts, place, together
@@ -57,7 +56,7 @@ from tests.helpers.sharing_out import WAITING, Together, parts, place, together
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kernelswarm.simulations.backends.ray_session import RaySession
+    from kernelswarm.simulations.engine.ray_session import RaySession
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
@@ -224,7 +223,7 @@ def silent_waiting() -> Iterator[None]:
     """What commands print depends neither on whether what they call has been compiled, nor on how long they take."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "WORTH_A_WORD", math.inf)
-        patch.setattr(progress_text, "LINES_EVERY", math.inf)
+        patch.setattr(progress, "LINES_EVERY", math.inf)
         yield
 
 
@@ -320,7 +319,7 @@ def ray_session() -> Iterator[None]:
     import ray
 
     folder = private_folder()
-    forks = ForkServer(folder, "kernelswarm.simulations.backends.ray_session")
+    forks = ForkServer(folder, "kernelswarm.simulations.engine.ray_session")
     with lean(), forks.used():
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     store = process_of("raylet")
@@ -337,7 +336,7 @@ def ray_session() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared_actors(ray_session: None) -> Iterator[RaySession]:
     """Actors that one test file after another takes up: each takes more than a second of a core to start."""
-    from kernelswarm.simulations.backends.ray_session import RaySession
+    from kernelswarm.simulations.engine.ray_session import RaySession
 
     with closing(RaySession()) as session:
         yield session

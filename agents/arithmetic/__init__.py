@@ -1,1 +1,1 @@
-"""Compiled functions of arrays: kernels' and losses' formulas, matching pursuit, factors. They know no parts."""
+"""Compiled functions of arrays: formulas of kernels and losses, pursuit, factors, products. They know no parts."""

@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers
-from kernelswarm.protocols.core.contiguous import PassedTuple
-from kernelswarm.protocols.first_class import (
+from kernelswarm.protocols.core.addresses import (
     COUNTS_OUT,
     MATRIX,
     MATRIX_OUT,
@@ -26,6 +24,8 @@ from kernelswarm.protocols.first_class import (
     Integers,
     at,
 )
+from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers
+from kernelswarm.protocols.core.contiguous import PassedTuple
 
 Array = npt.NDArray[np.float64]
 
@@ -141,7 +141,7 @@ STEP = types.float64(STEP_ARGUMENTS)
 
 TAUGHT_STEP = types.float64(STEP_ARGUMENTS, MATRIX)
 """``taught_step(given, taught)``: the same with observations of surer neighbours, (N, 2 C + 1), as of
-:mod:`kernelswarm.agents.node.surer`."""
+:mod:`kernelswarm.agents.nodes.agent`."""
 
 REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
 """``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out with room
@@ -152,7 +152,7 @@ PLACE = types.void(NUMBERS, VECTOR_OUT, NUMBERS)
 
 kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
 loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
-bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
+compiled_bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
 subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
 evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)

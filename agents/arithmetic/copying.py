@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from kernelswarm.agents.arithmetic.elimination import eliminate_two
 from kernelswarm.agents.arithmetic.simd import Simd, whole
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

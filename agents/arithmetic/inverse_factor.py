@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, Simd, dot, whole
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

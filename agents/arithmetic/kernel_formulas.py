@@ -23,7 +23,7 @@ from kernelswarm.agents.arithmetic.exponentials import decay
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, dot
 from kernelswarm.agents.arithmetic.views import line, read_only
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

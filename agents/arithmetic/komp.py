@@ -8,19 +8,289 @@ are in use. The dictionary stays in the order in which its points arrived, so th
 What is done to U is in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; here is what is decided.
 """
 
+from __future__ import annotations
+
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.augmented_matrix import cheapest, count_above, rotate, subtract_from, take_out
+from kernelswarm.agents.arithmetic.copying import transpose
+from kernelswarm.agents.arithmetic.elimination import take_pivot, take_two
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, remove, split
-from kernelswarm.agents.arithmetic.screening import screen
-from kernelswarm.agents.arithmetic.simd import any_within, dot
-from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, any_within, dot, sum_rows, whole
+from kernelswarm.agents.arithmetic.views import line, nearby
 from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
-from kernelswarm.protocols.compiling import cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_inline, inline_always, njit_no_refcount
+
+# Destructive KOMP on the points of a step before they enter the dictionary.
+#
+# Of the points of a step most would be removed at once. While the next element to go is one of them, the factor U of
+# the dictionary stays as it is: what the points would add to it, the rows ``L^-1 [-A', I]`` with their projections A on
+# the dictionary and the Cholesky factor L of what the projections leave of their Gram matrix, is kept apart, and
+# rotated there. The remaining points enter, with their weights after the removals, and KOMP goes on.
+#
+# Rows are formed by the cost of removing their points, the largest first: those that go first then stand last, where a
+# row is dropped without rotations. Where points are nearly in the span of others the order decides which of them counts
+# as dependent, and is not changed.
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+NEAR = 1e-6
+"""The share of kappa(x, x) at which a Schur complement is nearly 0."""
+
+SLACK = 1e-6
+"""By how much of itself an error is taken for more than it was computed to be, where the rest follows from a bound."""
+
+POINTS, NUMBERS = 32, 2**12
+"""Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
+
+
+class Tableau(NamedTuple):
+    """The points' rows of the factor, and where all that belongs to them lies in one vector."""
+
+    memory: Array
+    entering: Integers  # (size,) the step's points that may enter
+    turn: Integers  # (size,) the order in which their rows are formed; those that are left come first
+    size: int  # how many points
+    order: int
+    outputs: int
+    long: int  # numbers of a row: its entries at the points, then at the dictionary
+    augmented: int  # where the rows begin, (size, long)
+    values: int  # the weights, (C, long)
+    sums: int  # of the squares of U's columns and of the rows up to each place, (size + 1, long)
+    kept: int  # 0 where a column holds what is left of the Gram matrix, (long,)
+    sides: int  # room for a whole number of lanes, (size,)
+
+
+@cached_njit
+def screen(tables: Tables, order: int, added: Added, budget: float, span: float, fence: float, fixed: int) -> float:
+    """Remove new points as long as KOMP would remove one of them next, and refit all other weights.
+
+    Points that are gone have the weight 0. Nothing is done where new points are nearly in the span of others that are
+    not, or an element's entry of diag(inv K) would be beyond ``fence``. A point whose Schur complement is below the
+    share ``span`` of kappa(x, x) gives its weight to its projection on the dictionary and the points before it.
+
+    Returns
+    -------
+    float
+        The squared error of the removals, at most ``budget`` but for what lies in the span.
+    """
+    weights, factor, precision = tables.weights, tables.factor, tables.precision
+    _, new_weights, cross, gram = added
+    size, outputs = new_weights.shape
+    entering = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)
+    turn = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)
+    count = 0
+    for n in range(size):
+        magnitude = 0.0
+        for c in range(outputs):
+            magnitude += new_weights[n, c] * new_weights[n, c]
+        if magnitude != 0.0:
+            entering[count] = n
+            count += 1
+    if count == 0:
+        return 0.0
+    wide, long = whole(count), whole(count + order)  # of a row: its entries at the points, then at the dictionary
+    augmented = 2 * order * wide
+    values = augmented + (count + ROWS) * long
+    sums = values + outputs * long
+    kept = sums + (count + 1) * long
+    sides = kept + long + wide
+    memory = nearby(np.float64, NUMBERS) if sides + wide <= NUMBERS else np.empty(sides + wide)
+    tableau = Tableau(memory, entering, turn, count, order, outputs, long, augmented, values, sums, kept, sides)
+    form_rows(tableau, factor, cross)
+    put_weights(tableau, weights, new_weights, gram)
+    near = order_rows(tableau, gram)
+    # What removing all of them costs, ||sum_q w_q r_q||^2 with what is left of the points.
+    cost = 0.0 if near == 0 else math.inf
+    for c in range(outputs):
+        place = values + c * long
+        sum_rows(memory, sides, 0, memory, place, 0, 1, memory, augmented, long, 1, count, count)
+        cost += dot(memory, sides, line(memory, place, count), count)
+    cost *= 1.0 + SLACK
+    rows, spent = eliminate(tableau, precision, gram, near, span)
+    if rows < 0 or beyond(tableau, rows, fixed, fence):
+        return 0.0
+    spent = remove_points(tableau, rows, cost, spent, budget, fixed)
+    for c in range(outputs):
+        for j in range(order):
+            weights[j, c] = memory[values + c * long + count + j]
+        for q in range(count):
+            new_weights[entering[q], c] = memory[values + c * long + q]
+    return spent
+
+
+@force_inline
+def form_rows(tableau: Tableau, factor: Array, cross: ReadOnly) -> None:
+    """Fill in the rows before elimination: ``A K A'`` at the points, ``-A`` at the dictionary.
+
+    The images -V = -U B, a point to a lane, and projections -A = -U'V are those of all points at once. U is zero above
+    its diagonal, also where the last of four rows ends beyond the others and where lanes begin before. Behind the
+    points follow unit vectors, whose images are the columns of U that share the points' last lanes.
+    """
+    memory, count, order, long = tableau.memory, tableau.size, tableau.order, tableau.long
+    capacity, columns, wide = factor.shape[1], cross.shape[1], whole(count)
+    shared = min(wide - count, order)  # elements whose entries are in the points' last lanes
+    crossed, images = 0, order * wide
+    if count == cross.shape[0]:
+        transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
+    else:
+        for j in range(order):
+            for q in range(wide):
+                memory[crossed + j * wide + q] = -cross[tableau.entering[q], j] if q < count else 0.0
+    for j in range(shared):
+        memory[crossed + j * wide + count + j] = 1.0
+    for k in range(tableau.values, tableau.sums + long):
+        memory[k] = 0.0
+    for i in range(0, order, ROWS):
+        into, rows = images + i * wide, min(ROWS, order - i)
+        sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, wide)
+    for q in range(0, count, ROWS):
+        row = tableau.augmented + q * long
+        sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, wide)
+        for j in range(shared, order, SIMD_WIDTH):
+            into, place, start, below = row + count + j, images + j * wide + q, j * (capacity + 1), order - j
+            sum_rows(
+                memory, into, long, memory, place, 1, wide, factor, start, capacity, ROWS, below, min(SIMD_WIDTH, below)
+            )
+
+
+@force_inline
+def put_weights(tableau: Tableau, weights: Array, new_weights: Array, gram: ReadOnly) -> None:
+    """Leave of the points' Gram matrix what the dictionary does not express, and put all weights beside the rows."""
+    memory, entering, count, long, values = tableau.memory, tableau.entering, tableau.size, tableau.long, tableau.values
+    size, keys = new_weights.shape[0], tableau.sides - whole(count)
+    for q in range(count):
+        row = tableau.augmented + q * long
+        if count == size:
+            subtract_from(memory, row, gram, q * size, size)
+        else:
+            for p in range(count):
+                memory[row + p] = gram[entering[q], entering[p]] - memory[row + p]
+        magnitude = 0.0
+        for c in range(tableau.outputs):
+            weight = new_weights[entering[q], c]
+            memory[values + c * long + q] = weight
+            magnitude += weight * weight
+        memory[keys + q] = magnitude * memory[row + q]
+    for c in range(tableau.outputs):
+        for j in range(tableau.order):
+            memory[values + c * long + count + j] = weights[j, c]
+
+
+@force_inline
+def order_rows(tableau: Tableau, gram: ReadOnly) -> int:
+    """Put the points of the largest cost first, if none is nearly in the span of others; returns how many are."""
+    memory, entering, count, near = tableau.memory, tableau.entering, tableau.size, 0
+    for q in range(count):
+        near += not memory[tableau.augmented + q * tableau.long + q] > NEAR * gram[entering[q], entering[q]]
+    for q in range(count):
+        tableau.turn[q] = q
+    if near == 0:
+        for q in range(count):
+            tableau.turn[count_above(memory, tableau.sides - whole(count), q, count)] = q
+    return near
+
+
+@force_inline
+def eliminate(tableau: Tableau, precision: Array, gram: ReadOnly, near: int, span: float) -> tuple[int, float]:
+    """Form the rows; returns how many, and the squared error of points that are expressed by others: fewer than none
+    where a point comes near the span of those before it that was not ``near`` it at first.
+
+    Elimination leaves the rows, but for their length. A point's column holds what is left of the Gram matrix until it
+    is eliminated, and entries of the rows from then on.
+    """
+    memory, entering, turn, count, long = tableau.memory, tableau.entering, tableau.turn, tableau.size, tableau.long
+    augmented, values, sums, kept = tableau.augmented, tableau.values, tableau.sums, tableau.kept
+    spent, first = 0.0, 0
+    for j in range(tableau.order):
+        memory[sums + count + j] = precision[j]
+    for k in range(long):
+        memory[kept + k] = 0.0 if k < count else 1.0
+    while near == 0 and first + 1 < count:
+        upper, lower = turn[first], turn[first + 1]
+        schur = memory[augmented + upper * long + upper]
+        rest = take_two(memory, augmented, long, turn, first, count, kept, sums + first * long)
+        if not (
+            schur > NEAR * gram[entering[upper], entering[upper]]
+            and rest > NEAR * gram[entering[lower], entering[lower]]
+        ):
+            return -1, 0.0
+        memory[kept + upper] = memory[kept + lower] = 1.0
+        first += 2
+    rows = first
+    for place in range(first, count):
+        q = turn[place]
+        row = augmented + q * long
+        schur = memory[row + q]
+        if near == 0 and not schur > NEAR * gram[entering[q], entering[q]]:
+            return -1, 0.0
+        if schur <= span * gram[entering[q], entering[q]]:
+            for c in range(tableau.outputs):
+                start = values + c * long
+                weight = memory[start + q]
+                spent += weight * weight * max(schur, 0.0)
+                for k in range(long):
+                    if memory[kept + k] != 0.0:
+                        memory[start + k] -= weight * memory[row + k]
+                memory[start + q] = 0.0
+            continue
+        take_pivot(memory, augmented, long, turn, place, count, kept, sums + rows * long)
+        memory[kept + q] = 1.0
+        turn[rows] = q
+        rows += 1
+    return rows, spent
+
+
+@force_inline
+def beyond(tableau: Tableau, rows: int, fixed: int, fence: float) -> bool:
+    """Tell whether an entry of diag(inv K) would be beyond the fence."""
+    memory, found, left = tableau.memory, 0, tableau.sums + rows * tableau.long
+    for q in range(tableau.size):
+        found += memory[left + q] > fence
+    for j in range(fixed, tableau.order):
+        found += memory[left + tableau.size + j] > fence
+    return found > 0
+
+
+@force_inline
+def remove_points(tableau: Tableau, rows: int, cost: float, spent: float, budget: float, fixed: int) -> float:
+    """Remove the cheapest point while it is cheaper than all elements and the budget allows; returns what is spent.
+
+    All go without being compared where what that costs is less than half of what the cheapest element would.
+    """
+    memory, turn, count, long = tableau.memory, tableau.turn, tableau.size, tableau.long
+    augmented, values, sums, outputs = tableau.augmented, tableau.values, tableau.sums, tableau.outputs
+    score, all_go = 0.0, False
+    while rows > 0:
+        place = rows - 1
+        if not all_go:
+            left = sums + rows * long
+            _, threat = cheapest(memory, values + count, long, outputs, left + count, fixed, tableau.order)
+            rest = cost - spent
+            all_go = spent + rest <= budget and 2.0 * rest < threat
+            if not all_go:
+                best, score = cheapest(memory, values, long, outputs, left, 0, count)
+                if not (score < threat and spent + score <= budget):
+                    break
+                while turn[place] != best:
+                    place -= 1
+        best = turn[place]
+        row = augmented + best * long
+        for after in range(place + 1, rows):
+            rotate(memory, row, augmented + turn[after] * long, best, sums + (after - 1) * long, long)
+            turn[after - 1] = turn[after]
+        lost = take_out(memory, values, outputs, row, best, long)
+        if all_go:
+            score = lost
+        rows -= 1
+        spent += score
+    return spent
+
 
 SPAN_THRESHOLD = 1e-10
 """A point whose Schur complement s is below this share of kappa(x, x) lies, to rounding, in the dictionary's span."""

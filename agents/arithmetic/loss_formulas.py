@@ -10,7 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

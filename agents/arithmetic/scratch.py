@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, repack_at
 from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.protocols.compiling import force_inline, inline_always
+from kernelswarm.protocols.core.compiling import force_inline, inline_always
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

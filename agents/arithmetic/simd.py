@@ -21,7 +21,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

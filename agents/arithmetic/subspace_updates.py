@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
 from kernelswarm.agents.arithmetic.simd import dot
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, add_scaled, dot
 from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

@@ -1,23 +1,25 @@
 """A function in a reproducing kernel Hilbert space, held as a kernel expansion with what compresses it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
-from kernelswarm.agents.arithmetic import inverse_factor, komp
-from kernelswarm.agents.arithmetic.blocks import blocked_komp
-from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES as BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.arithmetic import blocked_komp, inverse_factor, komp
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
+from kernelswarm.agents.arithmetic.late import BLOCKED_FROM_SAMPLES as BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.agents.plain.kernels import kernel_rows
-from kernelswarm.protocols.compiling import cached_njit, inline_always
+from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.parameters.least_squares import ROWS
 
 Array = npt.NDArray[np.float64]
 
@@ -48,7 +50,7 @@ class Expansion(KernelSum):
         self.fixed = 0
 
     @classmethod
-    def from_arrays(cls, kernel: Kernel, points: Array, weights: Array) -> "Expansion":
+    def from_arrays(cls, kernel: Kernel, points: Array, weights: Array) -> Expansion:
         """Build the expansion with dictionary ``points`` (M, p) and ``weights`` (M, C), and compute its factor."""
         expansion = cls(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
         expansion.rebuild()
@@ -259,3 +261,206 @@ def _inverse_cholesky(gram: Array) -> Array | None:
         return None
     inverse: Array = lapack.dtrtri(lower, lower=1)[0]
     return np.ascontiguousarray(inverse)
+
+
+# A kernel expansion with all that its learner has learned of how certain each of its weights is.
+
+
+class Information(NamedTuple):
+    """The information of the samples: R and Q of the weights, and the noise."""
+
+    root: Array  # (M, M) or larger, R
+    moments: Array  # (M, C) or larger, Q
+    noise: Array  # (3, C), as `noise_variance` has it
+
+
+class InformedExpansion(Expansion):
+    """The function ``f(x) = sum_m W[m] kappa(D[m], x)`` whose weights solve ``R W = Q``.
+
+    R and Q follow the dictionary only by the steps of their learner, so that of the methods of an expansion those that
+    change the dictionary do not serve here.
+
+    Attributes
+    ----------
+    root_buffer : Array
+        The storage of R, upper triangular, (M, M) of it in use: ``R'R`` is the curvature of the risk so far.
+    moments_buffer : Array
+        That of Q, (M, C).
+    noise : Array
+        What is known of the noise's variance, (3, C), as `noise_variance` carries it.
+    """
+
+    __slots__ = ("moments_buffer", "noise", "root_buffer")
+
+    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
+        self.root_buffer: Array
+        self.moments_buffer: Array
+        self.noise: Array
+        super().__init__(kernel, inputs, outputs)
+
+    @property
+    def root(self) -> Array:
+        """R, (M, M) upper triangular."""
+        return self.root_buffer[: self.order, : self.order]
+
+    @property
+    def moments(self) -> Array:
+        """Q, (M, C)."""
+        return self.moments_buffer[: self.order]
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return an expansion's arrays, with ``root`` (M, M), ``moments`` (M, C) and ``noise`` (3, C), copied."""
+        own = {"root": self.root.copy(), "moments": self.moments.copy(), "noise": self.noise.copy()}
+        return {**super().snapshot(), **own}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Restore the result of :meth:`snapshot`."""
+        super().restore(arrays)
+        self.root_buffer[: self.order, : self.order] = arrays["root"]
+        self.moments_buffer[: self.order] = arrays["moments"]
+        self.noise[:] = arrays["noise"]
+
+    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
+        return [*super()._shapes(capacity), (capacity, capacity), (capacity, self.outputs), (ROWS, self.outputs)]
+
+    def _used(self) -> list[Array]:
+        return [*super()._used(), self.root, self.moments, self.noise]
+
+    def _hold(self, buffers: list[Array]) -> None:
+        super()._hold(buffers[:4])
+        self.root_buffer, self.moments_buffer, self.noise = buffers[4:]
+
+
+@cached_njit
+def information_in(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> Information:
+    """Return R, Q and the noise in the storage of an expansion, behind what `expansion.tables` finds there."""
+    root = length_of(capacity, inputs, outputs)
+    moments = root + capacity * capacity
+    return Information(
+        table(storage, root, capacity, capacity),
+        table(storage, moments, capacity, outputs),
+        table(storage, moments + capacity * outputs, ROWS, outputs),
+    )
+
+
+# A kernel expansion whose learner knows beside all samples of its memory what the recent ones alone would say.
+
+WINDOW = 4
+"""The numbers of a window, as `adaptive_memory` names them."""
+
+
+class WindowedExpansion(InformedExpansion):
+    """An informed expansion with a second information, of recent samples, on the same dictionary.
+
+    Attributes
+    ----------
+    recent_root_buffer, recent_moments_buffer : Array
+        As `root_buffer` and `moments_buffer`, of recent samples.
+    recent_noise : Array
+        As `noise`, (3, C).
+    window : Array
+        The numbers of samples in both, and the evidence between them, (4,).
+    """
+
+    __slots__ = ("recent_moments_buffer", "recent_noise", "recent_root_buffer", "window")
+
+    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
+        self.recent_root_buffer: Array
+        self.recent_moments_buffer: Array
+        self.recent_noise: Array
+        self.window: Array
+        super().__init__(kernel, inputs, outputs)
+
+    @property
+    def recent_root(self) -> Array:
+        """R of recent samples, (M, M) upper triangular."""
+        return self.recent_root_buffer[: self.order, : self.order]
+
+    @property
+    def recent_moments(self) -> Array:
+        """Q of recent samples, (M, C)."""
+        return self.recent_moments_buffer[: self.order]
+
+    def snapshot(self) -> dict[str, Array]:
+        """Return an informed expansion's arrays, with ``recent_...`` of the second information and ``window`` (4,)."""
+        own = {name: getattr(self, name).copy() for name in ("recent_root", "recent_moments", "recent_noise", "window")}
+        return {**super().snapshot(), **own}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Restore the result of :meth:`snapshot`."""
+        super().restore(arrays)
+        self.recent_root[:] = arrays["recent_root"]
+        self.recent_moments[:] = arrays["recent_moments"]
+        self.recent_noise[:] = arrays["recent_noise"]
+        self.window[:] = arrays["window"]
+
+    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
+        outputs = self.outputs
+        return [*super()._shapes(capacity), (capacity, capacity), (capacity, outputs), (ROWS, outputs), (WINDOW,)]
+
+    def _used(self) -> list[Array]:
+        return [*super()._used(), self.recent_root, self.recent_moments, self.recent_noise, self.window]
+
+    def _hold(self, buffers: list[Array]) -> None:
+        super()._hold(buffers[:7])
+        self.recent_root_buffer, self.recent_moments_buffer, self.recent_noise, self.window = buffers[7:]
+
+
+@cached_njit
+def recent_and_window(
+    storage: ReadOnly, capacity: int, inputs: int, outputs: int, windowed: bool
+) -> tuple[Information, Array]:
+    """Return the information of recent samples, and the window, in a storage; without rows if it has none."""
+    if not windowed:
+        nothing = table(storage, 0, 0, 1)
+        return Information(nothing, nothing, nothing), line(storage, 0, 0)
+    information = capacity * (capacity + outputs) + ROWS * outputs
+    root = length_of(capacity, inputs, outputs) + information
+    moments = root + capacity * capacity
+    noise = moments + capacity * outputs
+    recent = Information(
+        table(storage, root, capacity, capacity),
+        table(storage, moments, capacity, outputs),
+        table(storage, noise, ROWS, outputs),
+    )
+    return recent, line(storage, noise + ROWS * outputs, WINDOW)
+
+
+# Which of many points span all of them in a reproducing kernel Hilbert space.
+
+
+def spanning(kernel: Kernel, points: Array, threshold: float) -> npt.NDArray[np.intp]:
+    """Choose points that span the others to working precision: a Cholesky decomposition with complete pivoting.
+
+    The point farthest from the span of those chosen is next, until the squared distance of every other is at most
+    ``threshold`` of the largest kappa(x, x).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel of the space.
+    points : Array
+        (n, p).
+    threshold : float
+        Share in [0, 1) of the largest kappa(x, x).
+
+    Returns
+    -------
+    Array
+        The indices of the chosen points in increasing order, (r,).
+    """
+    left = kernel_diagonal(kernel, points).copy()
+    least = threshold * float(left.max())
+    lower = np.empty((0, len(points)))
+    chosen: list[int] = []
+    while len(chosen) < len(points):
+        best = int(np.argmax(left))
+        if not left[best] > least:
+            break
+        chosen.append(best)
+        row = kernel_rows(kernel, points[best : best + 1], points)[0] - lower[:, best] @ lower
+        row /= np.sqrt(left[best])
+        left -= row * row
+        left[chosen] = 0.0
+        lower = np.concatenate([lower, row[np.newaxis]])
+    return np.sort(np.array(chosen, dtype=np.intp))

@@ -1,19 +1,125 @@
 """A function in a reproducing kernel Hilbert space as a sum of kernels."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
 
-from kernelswarm.agents.functions.combination import combine
-from kernelswarm.agents.functions.features import ready
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, dot
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.agents.plain.kernels import kernel_rows
-from kernelswarm.protocols.compiling import cached_njit, inline_always
+from kernelswarm.agents.parts.plain_parts import kernel_rows
+from kernelswarm.inside_numba import COMPILES
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+
+# Linear combinations of a function's terms: its values from their kernel rows, or from features.
 
 Array = npt.NDArray[np.float64]
+
+_codegen: Any = cgutils
+
+
+def _combine(
+    typing_context: Any, rows: Any, r: Any, weights: Any, order: Any, outputs: Any, values: Any, v: Any
+) -> Any:
+    if any(array.layout != "C" for array in (rows, weights, values)):
+        raise TypingError("rows, weights and values must be contiguous")
+    size = types.intp
+    signature = types.void(rows, size, weights, size, size, values, size)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        simd = Simd(context, builder, signature.args, arguments)
+        row, order, outputs = simd.pointer(0), arguments[3], arguments[4]
+        array = context.make_array(signature.args[2])(context, builder, arguments[2])
+        zero, one, four = (ir.Constant(order.type, number) for number in (0, 1, 4))
+        end = builder.mul(order, outputs)
+        total = _codegen.alloca_once_value(builder, simd.equal(0.0))
+
+        def term(place: Any) -> Any:
+            factor = simd.spread(builder.load(builder.gep(row, [place])))
+            # What follows the outputs of a term is other terms': it stays in lanes that nobody reads.
+            return builder.fmul(factor, simd.load_part(array.data, builder.mul(place, outputs), end))
+
+        whole = builder.and_(order, ir.Constant(order.type, -4))
+        with _codegen.for_range_slice(builder, zero, whole, four, intp=order.type) as (m, _):
+            p, q, r, s = (term(builder.add(m, ir.Constant(order.type, k))) for k in range(4))
+            four_terms = builder.fadd(builder.fadd(p, q), builder.fadd(r, s))
+            builder.store(builder.fadd(builder.load(total), four_terms), total)
+        with _codegen.for_range_slice(builder, whole, order, one, intp=order.type) as (m, _):
+            builder.store(builder.fadd(builder.load(total), term(m)), total)
+        simd.store_part(builder.load(total), simd.pointer(5), zero, outputs)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+if not COMPILES:
+
+    def _combine_few(rows: Array, r: int, weights: Array, order: int, outputs: int, values: Array, v: int) -> None:
+        row, found = rows.reshape(-1)[r : r + order], np.zeros(outputs)
+        whole = order - order % 4
+        for m in range(0, whole, 4):
+            p, q, r, s = (row[m + k] * weights[m + k] for k in range(4))
+            found += (p + q) + (r + s)
+        for m in range(whole, order):
+            found += row[m] * weights[m]
+        values.reshape(-1)[v : v + outputs] = found
+
+else:
+    _intrinsic: Any = intrinsic
+    _combine_few = _intrinsic(_combine)
+
+
+@njit_no_refcount
+def combine_into(rows: ReadOnly, weights: ReadOnly, order: int, values: Array) -> None:
+    """Evaluate a function from its rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
+    outputs, columns = weights.shape[1], rows.shape[1]
+    whole = order - order % 4
+    for n in range(rows.shape[0]):
+        if outputs == 1:
+            values[n, 0] = dot(rows, n * columns, weights, order)
+            continue
+        if outputs <= SIMD_WIDTH:
+            _combine_few(rows, n * columns, weights, order, outputs, values, n * outputs)
+            continue
+        for c in range(outputs):
+            values[n, c] = 0.0
+        for m in range(0, whole, 4):
+            k0, k1, k2, k3 = rows[n, m], rows[n, m + 1], rows[n, m + 2], rows[n, m + 3]
+            for c in range(outputs):
+                values[n, c] += (k0 * weights[m, c] + k1 * weights[m + 1, c]) + (
+                    k2 * weights[m + 2, c] + k3 * weights[m + 3, c]
+                )
+        for m in range(whole, order):
+            for c in range(outputs):
+                values[n, c] += rows[n, m] * weights[m, c]
+
+
+# Values of functions that are linear in features.
+
+
+def combine(features: Array, coefficients: Array) -> Array:
+    """Evaluate from the features (n, L) and their weights (L, C): (n, C)."""
+    values = np.empty((len(features), coefficients.shape[1]))
+    combine_into(ready(features), ready(coefficients), len(coefficients), values)
+    return values
+
+
+def ready(array: Array) -> Array:
+    """Return an array as compiled code takes it: in memory of its own where it is mapped, or may not be written.
+
+    What is read back from a file that is mapped, or comes from another process, may not be written.
+    """
+    flags = array.flags  # numpy's own ``require`` takes longer than the values of a line
+    return array if type(array) is np.ndarray and flags.c_contiguous and flags.writeable else np.array(array, order="C")
+
 
 OWN = 2
 """Room for the learner's own numbers before those of its function, for compiled steps."""
@@ -101,10 +207,10 @@ class KernelSum:
     def combined(self, rows: Array) -> Array:
         """Compute the values of f, (n, C), from kernel rows (n, M)."""
         values = np.empty((len(rows), self.outputs))
-        combine(rows, self.weights_buffer, self.order, values)
+        combine_into(rows, self.weights_buffer, self.order, values)
         return values
 
-    def inner(self, other: "KernelSum") -> float:
+    def inner(self, other: KernelSum) -> float:
         """Compute the Hilbert inner product ``<f, g>``, summed over the outputs; both must have the same kernel."""
         if self.kernel != other.kernel:
             raise ValueError(f"the functions live in different spaces: {self.kernel} and {other.kernel}")
@@ -127,13 +233,13 @@ class KernelSum:
             return math.nan
         return self.apart(other, self.inner(self), other.inner(other))
 
-    def apart(self, other: "KernelSum", square: float, its_square: float) -> float:
+    def apart(self, other: KernelSum, square: float, its_square: float) -> float:
         """Compute the Hilbert distance ``||f - g||`` from the squares of both norms: those of many pairs take a third
         of the time."""
         squared = square - 2.0 * self.inner(other) + its_square
         return math.sqrt(max(squared, 0.0))
 
-    def averaged(self, others: "Sequence[KernelSum]", shares: Array) -> "KernelSum":
+    def averaged(self, others: Sequence[KernelSum], shares: Array) -> KernelSum:
         """Return ``q_0 f + sum_k q_k g_k``: its dictionary is all of theirs, one behind the other; once where equal."""
         whole = (self, *others)
         weights = [share * each.weights for share, each in zip(shares, whole, strict=True)]

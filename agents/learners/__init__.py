@@ -1,1 +1,1 @@
-"""What a learner is, and the functional gradient descents; the families of learners have packages of their own."""
+"""The local learners, one file each, and what several of them share."""

@@ -217,7 +217,7 @@ class TeachableLearner(Learner, Protocol):
         taught: Array = ...,
     ) -> Info:
         """Take one step; what was ``taught``, (N, 2 C + 1) at all points together, is described in
-        :func:`~kernelswarm.agents.node.surer.learn_from_surer_in`."""
+        :func:`~kernelswarm.agents.nodes.agent.learn_from_surer_in`."""
         ...
 
 

@@ -4,19 +4,23 @@ The round has the weights, and a protocol steps from others than the node's: wha
 the learner's state before it is asked. All is asked in the order of single nodes.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import GradientArguments, StepArguments
+from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner, CompiledLearner, GradientArguments, StepArguments
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.learners.contract import Evaluated, Learner
-from kernelswarm.agents.learners.plain import Asked, PlainLearner
-from kernelswarm.agents.learners.plain_calls import EVALUATED, NODE, STEPPED, WEIGHED, asked_at, box_of
-from kernelswarm.agents.plain.filling import fill
-from kernelswarm.protocols.compiling import njit_no_refcount
-from kernelswarm.protocols.first_class import Integers
+from kernelswarm.agents.learners.plain import EVALUATED, NODE, STEPPED, WEIGHED, Asked, PlainLearner, asked_at, box_of
+from kernelswarm.agents.parts.plain_parts import fill
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.contract import fulfils
+from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.protocols.core.compiling import njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -192,3 +196,39 @@ class PlainFeatures(PlainLearner):
         self._learner.step(node.state, [node.own], [gradient.copy()], curvatures, node.targets, eta)
         weights[0] = self._linear.coefficients(node.state).reshape(-1)
         self._ask_size(node)
+
+
+# The forms of learners for compiled rounds: compiled functions, or functions that call their methods.
+
+
+def learner_forms(
+    learners: Sequence[Learner], form_of: Callable[[Learner], CompiledLearner] | None = None
+) -> list[CompiledLearner]:
+    """Return each learner's form, the same object for equal learners; by default its :func:`learner_form`."""
+    found: dict[Learner, CompiledLearner] = {}
+    known: dict[int, CompiledLearner] = {}  # to look one up by its fields takes longer than all else here
+    for learner in _different(learners):
+        if learner not in found:
+            found[learner] = (form_of or learner_form)(learner)
+        known[id(learner)] = found[learner]
+    return [known[id(learner)] for learner in learners]
+
+
+def learner_form(learner: Learner) -> CompiledLearner:
+    """Return a learner's form for compiled rounds."""
+    try:
+        found: CompiledLearner = handed_over(learner, "learner")
+    except NotCompiledError:
+        return PlainLearner(learner)
+    return found
+
+
+def feature_form(learner: Learner) -> CompiledLearner:
+    """Return the form for compiled rounds of a learner that is linear in its features."""
+    form = learner_form(learner)
+    return form if fulfils(form, CompiledFeatureLearner) else PlainFeatures(learner)
+
+
+def _different(learners: Sequence[Learner]) -> list[Learner]:
+    """Return the learners that are not one and the same object."""
+    return list({id(learner): learner for learner in learners}.values())

@@ -1,22 +1,339 @@
 """Parsimonious online learning with kernels: compressed functional stochastic gradient descent."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
-from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.arithmetic import blocked_komp, komp
+from kernelswarm.agents.arithmetic.abi import (
+    BOUND,
+    LOOK,
+    NEXT_BUDGET,
+    NOTHING,
+    ORDER,
+    ROOM,
+    WANTS,
+    StepArguments,
+    compiled_bound_at,
+    kernel_at,
+    next_budget_at,
+)
+from kernelswarm.agents.arithmetic.copying import copy_stretch
+from kernelswarm.agents.arithmetic.inverse_factor import Added
+from kernelswarm.agents.arithmetic.late import LateFunction, found_at, is_missing
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.expansion import (
+    BLOCKED_FROM_ORDER,
+    BLOCKED_FROM_SAMPLES,
+    Expansion,
+    length_of,
+    tables,
+)
+from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import STEP_RANGES, DescentInSpace, check_step, explicit_or_implicit
-from kernelswarm.agents.learners.polk_steps import CompiledPolk, RepackedPolk, inspection_due
-from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step
+from kernelswarm.agents.learners.descent import (
+    CAPACITY,
+    CROSS,
+    PLANNED,
+    STEP_RANGES,
+    CompiledExpansion,
+    DescentInSpace,
+    check_step,
+    explicit_or_implicit,
+    kernel_numbers,
+    own_numbers,
+    weigh,
+)
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step, held
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.plain_parts import kernel_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.core.addresses import COUNTS_OUT, MATRIX, MATRIX_OUT, VECTOR_OUT, Integers, address, at
+from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.contiguous import PassedTuple
+
+# POLK's step in compiled code, on a function that lies in a vector.
 
 Array = npt.NDArray[np.float64]
+
+INSPECT_EVERY = 256
+"""Insertions and removals, at least, between two looks at the factor's accuracy."""
+
+INSPECT_PER_POINT = 4
+"""The same for each point of a large dictionary: a look costs a Gram matrix, O(M^2 p), a change about O(M^2)."""
+
+CHANGES = 4
+"""Among a state's integers, after those of `kernel_steps`, the insertions and removals since the last look."""
+
+BUDGET_BOUND, BUDGET_NEXT, KOMP, BLOCKED, POLK_TOOLS = range(1, 6)
+"""Among the addresses that a step calls, after that of the kernel; and how many POLK has."""
+
+NOT_DONE = -1.0
+"""In place of an error: points have to enter one at a time."""
+
+PROJECT = types.float64(
+    VECTOR_OUT,
+    VECTOR_OUT,
+    COUNTS_OUT,
+    PassedTuple([MATRIX, MATRIX_OUT, MATRIX, MATRIX], Added),
+    types.float64,
+    types.float64,
+    types.float64,
+    types.int64,
+)
+"""The signature of :func:`project` and :func:`project_blocked`, which leave the changes at the scratch's begin."""
+
+project_at = at(PROJECT)
+
+REGULARIZATION, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FIRST = range(7)
+"""POLK's own numbers, behind those of the kernel and before those of the budget."""
+
+
+def inspection_due(order: int) -> int:
+    """Return the number of changes after which the factor of ``order`` dictionary points is looked at.
+
+    Python calls it thousands of samples after the first one, when a stream has no time to wait for a compiler.
+    """
+    return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
+
+
+due = inline_always(inspection_due)
+"""The same in compiled code."""
+
+
+@njit_no_refcount
+def step(given: StepArguments) -> float:
+    """Take a step and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.step` does."""
+    gram = inner_products(given, given.numbers)
+    weigh(gram, given.gradients, given.rates, given.stiffness, given.implicit)
+    return compress(given, given.numbers, gram, 0)
+
+
+@inline_always
+def inner_products(given: StepArguments, numbers: Array) -> Array:
+    """Return the inner products of a step's points, (N, N), in the scratch behind what KOMP works with.
+
+    The numbers are POLK's, where a learner has others behind them.
+    """
+    points, taken = given.points, len(given.points)
+    gram = table(given.scratch, 5 * given.counts[CAPACITY], taken, taken)
+    if taken == 1 and own_numbers(numbers)[UNIT] > 0.0:
+        gram[0, 0] = 1.0
+    else:
+        kernel_at(given.tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    return gram
+
+
+@inline_always
+def compress(given: StepArguments, numbers: Array, gram: Array, fixed: int) -> float:
+    """Add weighted points to the shrunk function and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.move`
+    does; the weights lie where the gradients were, and the first ``fixed`` points stay."""
+    tools, storage, counts, sizes = given.tools, given.storage, given.counts, given.sizes
+    own = own_numbers(numbers)
+    budget = line(own, FIRST, len(own) - FIRST)
+    epsilon = compiled_bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
+    added, shrink = Added(given.points, given.gradients, given.rows, gram), 1.0 - sizes[0] * own[REGULARIZATION]
+    error = NOT_DONE
+    # By addresses: compiled into every learner's step, it would be half of what a first run compiles.
+    if is_large(own, counts[ORDER], len(given.points)):
+        error = project_at(found_at(tools[BLOCKED]))(
+            given.scratch, storage, counts, added, shrink, epsilon, own[LIMIT], fixed
+        )
+    if error < 0.0:
+        error = project_at(tools[KOMP])(given.scratch, storage, counts, added, shrink, epsilon, own[LIMIT], fixed)
+    counts[ROOM] = counts[CAPACITY] - counts[ORDER]
+    counts[CHANGES] += int(given.scratch[0])
+    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], counts[ORDER])
+    counts[WANTS] = wanted(own, counts[ORDER], counts[CHANGES], tools[BLOCKED])
+    return error
+
+
+@inline_always
+def compiled_bound_of_step(bound: int, budget: Array, sizes: Array, state: float, batch_size: int) -> float:
+    """Return eps of a step, as :func:`~kernelswarm.agents.parts.budgets.bound_of_step` does."""
+    epsilon: float = compiled_bound_at(bound)(budget, sizes[0], state, batch_size)
+    if not sizes[0] < sizes[PLANNED]:
+        return epsilon
+    whole = compiled_bound_at(bound)(budget, sizes[PLANNED], state, batch_size)
+    return float(held(epsilon, whole, sizes[0], sizes[PLANNED]))
+
+
+@njit_no_refcount
+def project(
+    scratch: Array,
+    storage: Array,
+    counts: Integers,
+    added: Added,
+    shrink: float,
+    epsilon: float,
+    limit: float,
+    fixed: int,
+) -> float:
+    """Add points to a function in its storage and compress, as :func:`~kernelswarm.agents.arithmetic.komp.project`."""
+    capacity = counts[CAPACITY]
+    order, error, changes = komp.project_in(
+        table(scratch, 0, 5, capacity),
+        tables(storage, capacity, added.points.shape[1], added.weights.shape[1]),
+        counts[ORDER],
+        added,
+        shrink,
+        epsilon,
+        limit,
+        fixed,
+    )
+    counts[ORDER], scratch[0] = order, changes
+    return error
+
+
+@cached_njit
+def project_blocked(
+    scratch: Array,
+    storage: Array,
+    counts: Integers,
+    added: Added,
+    shrink: float,
+    epsilon: float,
+    limit: float,
+    fixed: int,
+) -> float:
+    """Do the same with matrix products where no points are fixed; below 0, nothing, where an element may lie in the
+    span of the others."""
+    known = tables(storage, counts[CAPACITY], added.points.shape[1], added.weights.shape[1])
+    order, error, changes, done = blocked_komp.try_to_project(known, counts[ORDER], added, shrink, epsilon, limit)
+    if not done:
+        return NOT_DONE
+    counts[ORDER], scratch[0] = order, changes
+    return error
+
+
+BY_PRODUCTS = LateFunction(project_blocked, PROJECT)
+
+
+@cached_njit
+def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs: int, capacity: int) -> int:
+    """Copy the state of an expansion into another vector, if that is long enough; returns how long it must be."""
+    length = length_of(capacity, inputs, outputs)
+    if length > len(other):
+        return length
+    order = counts[ORDER]
+    points, weights, factor, precision = tables(storage, counts[CAPACITY], inputs, outputs)
+    to_points, to_weights, to_factor, to_precision = tables(other, capacity, inputs, outputs)
+    for k in range(OWN):
+        other[k] = storage[k]
+    copy_stretch(to_points, 0, points, 0, order * inputs, order * inputs)
+    copy_stretch(to_weights, 0, weights, 0, order * outputs, order * outputs)
+    copy_stretch(to_precision, 0, precision, 0, order, order)
+    before = counts[CAPACITY]
+    for m in range(order):
+        copy_stretch(to_factor, m * capacity, factor, m * before, order, capacity)
+    # What works with the factor takes it for zero above its diagonal, also where it has no rows yet.
+    copy_stretch(to_factor, order * capacity, factor, 0, 0, (capacity - order) * capacity)
+    counts[CAPACITY], counts[ROOM] = capacity, capacity - order
+    return length
+
+
+@inline_always
+def is_large(own: Array, order: int, points: int) -> bool:
+    """Tell whether a step on this many points is taken with matrix products."""
+    return bool(points >= own[LARGE_BATCH] and order >= own[LARGE_ORDER])
+
+
+@inline_always
+def wanted(own: Array, order: int, changes: int, late: int) -> int:
+    """Note in a state's integers that it needs maintenance: a check of its factor, or a function not yet compiled."""
+    if changes >= due(order) or (order >= own[LARGE_ORDER] and is_missing(late)):
+        return LOOK
+    return NOTHING
+
+
+def prepare(late: LateFunction, own: Array, order: int, points: int) -> None:
+    """Prepare what steps on up to so many points may need."""
+    if points >= own[LARGE_BATCH]:
+        late.expect()
+        if order >= own[LARGE_ORDER]:
+            late.prepare()
+
+
+def maintain(state: Any, learner: Any, late: LateFunction, own: Array) -> None:
+    """Check a state's factor where that is due, and prepare steps on many points."""
+    if state.function.order >= own[LARGE_ORDER]:
+        late.prepare()
+    if state.changes >= inspection_due(state.function.order):
+        learner.inspect(state)
+
+
+class ByProducts(CompiledExpansion):
+    """A learner whose steps on many points are matrix products, compiled late."""
+
+    late: ClassVar[LateFunction]
+    _own: Array
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        counts, order = super().counts(state, capacity, points), state.function.order
+        prepare(self.late, self._own, order, points)
+        counts[WANTS] = wanted(self._own, order, state.changes, self.late.place)
+        return np.array([*counts.tolist(), state.changes], dtype=np.int64)
+
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
+        super().sync(state, counts, steps)
+        state.changes = int(counts[CHANGES])
+
+    def maintain(self, state: Any) -> None:
+        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        maintain(state, self._learner, self.late, self._own)
+
+
+class CompiledPolk(ByProducts):
+    """The functions and numbers of POLK for compiled rounds; the budget's state is the learner's number in the storage.
+
+    Parameters
+    ----------
+    learner : Polk
+        The learner, or one with its kernel, budget, step size, regularization and batch size.
+    one_by_one : bool
+        Whether points of a step are compressed one by one, however many they are.
+    """
+
+    step = staticmethod(step)
+    late = BY_PRODUCTS
+
+    def __init__(self, learner: Any, one_by_one: bool = False) -> None:
+        kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
+        supremum = learner.kernel.supremum
+        limit = np.inf if supremum is None else komp.DEPENDENT / supremum
+        own = {
+            REGULARIZATION: learner.regularization,
+            LIMIT: limit,
+            UNIT: kernel.unit,
+            BATCH_SIZE: learner.batch_size,
+            LARGE_BATCH: np.inf if one_by_one else BLOCKED_FROM_SAMPLES,
+            LARGE_ORDER: BLOCKED_FROM_ORDER,
+        }
+        self._own = np.array([own[place] for place in range(FIRST)], dtype=np.float64)
+        tools = address(budget.bound, BOUND), address(budget.next, NEXT_BUDGET), address(project, PROJECT)
+        super().__init__(learner, np.concatenate([self._own, budget.numbers]), (*tools, BY_PRODUCTS.place))
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that KOMP works with, and those of the Gram matrix of a step's points."""
+        return 5 * capacity + points * points
+
+
+class RepackedPolk(CompiledPolk):
+    """The same for POLK itself, whose states need hold no more than their own points between steps."""
+
+    repack = staticmethod(repack)
+
+    def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
+        """Point the state to a vector that holds it already."""
+        state.function.lay_out(storage, capacity)
 
 
 class PolkState:

@@ -14,11 +14,10 @@ from kernelswarm.agents.arithmetic.abi import (
     loss_values_at,
 )
 from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.parts.losses import Loss, Task, curvatures_of
-from kernelswarm.agents.parts.offers import offers_of
+from kernelswarm.agents.parts.losses import Loss, Task, curvatures_of, offers_of
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.first_class import NONE, address
+from kernelswarm.protocols.core.addresses import NONE, address
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 

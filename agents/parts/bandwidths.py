@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
-from kernelswarm.agents.parts.noise import SHARED
-from kernelswarm.agents.parts.sample import RIDGE, Sample, spaced
+from kernelswarm.agents.parts.sample import RIDGE, SHARED, Sample, spaced
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]

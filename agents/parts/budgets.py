@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
-from kernelswarm.protocols.core.answers import checked_number
+from kernelswarm.protocols.core.callbacks import checked_number
+from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
 from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import DESCEND, SLOPES, CompiledDispersion
 from kernelswarm.agents.parts.schedules import Constant, Schedule, step_sizes
-from kernelswarm.protocols.compiling import cached_njit, inline_always
-from kernelswarm.protocols.first_class import Compiled, sole
+from kernelswarm.protocols.core.addresses import Compiled, sole
+from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 

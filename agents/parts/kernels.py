@@ -20,7 +20,7 @@ from kernelswarm.agents.arithmetic.abi import DIAGONAL, KERNEL, CompiledKernel
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.first_class import Compiled, fill, sole
+from kernelswarm.protocols.core.addresses import Compiled, fill, sole
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import MIRROR, CompiledMirrorMap
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.first_class import sole
+from kernelswarm.protocols.core.addresses import sole
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 

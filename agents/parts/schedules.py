@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.core.answers import checked_sizes
-from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.contract import fulfils
+from kernelswarm.protocols.core.callbacks import checked_sizes
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 

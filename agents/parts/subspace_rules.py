@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.first_class import sole
+from kernelswarm.protocols.core.addresses import sole
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.ranges import Range, check_ranges
 
 Array = npt.NDArray[np.float64]

@@ -14,8 +14,7 @@ from links_to_code import PACKAGES
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from kernelswarm.simulations.experiment.entry_points import plural
-from kernelswarm.simulations.experiment.registry import PARTS
+from kernelswarm.simulations.experiment.registry import PARTS, plural
 
 FOLDER = Path(__file__).parents[1]
 LINK = re.compile(r"\[`([\w.]+)(?:\(\))?`\]\((?:\.\./)+([\w/]+)\.py\)")

@@ -8,8 +8,8 @@ import numpy as np
 
 from kernelswarm import RefusedKey
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
-from kernelswarm.simulations.streams.rows.finite import FiniteSource
+from kernelswarm.simulations.data.contract import Array, HeldOut, NodeSource, Source, freeze
+from kernelswarm.simulations.data.finite import FiniteSource
 
 INPUTS, WAVES = 8, 3
 

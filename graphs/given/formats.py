@@ -14,18 +14,14 @@ import numpy as np
 
 from kernelswarm.graphs.given.characters import as_utf8
 from kernelswarm.graphs.given.dot import read_dot
-from kernelswarm.graphs.given.drawing import Drawing
+from kernelswarm.graphs.given.drawing import Drawing, gather
 from kernelswarm.graphs.given.from_python import graph_of
-from kernelswarm.graphs.given.gexf import read_gexf
-from kernelswarm.graphs.given.graphml import read_graphml
 from kernelswarm.graphs.given.json_graphs import read_json
-from kernelswarm.graphs.given.lines import LINES
-from kernelswarm.graphs.given.matlab import matlab_arrays
-from kernelswarm.graphs.given.matrices import from_matrix
+from kernelswarm.graphs.given.matrices import from_matrix, matlab_arrays
 from kernelswarm.graphs.given.names import as_written, own_names
 from kernelswarm.graphs.given.pajek import read_pajek
-from kernelswarm.graphs.given.places import gather
-from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, MATRIX, MULTILINE, read_text
+from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, LINES, MATRIX, MULTILINE, read_text
+from kernelswarm.graphs.given.xml_formats import read_gexf, read_graphml
 from kernelswarm.shallow_json import parse
 
 TEXT = "text"

@@ -9,8 +9,8 @@ import networkx as nx
 import numpy as np
 
 from kernelswarm.graphs.given.drawing import joined
-from kernelswarm.graphs.given.ends import PLACES_REMEDY, ends_of, refuse_nodes, ways_of
 from kernelswarm.graphs.given.matrices import from_matrix, is_sparse
+from kernelswarm.graphs.given.text_lists import PLACES_REMEDY, ends_of, refuse_nodes, ways_of
 
 FORMS = (
     "a networkx graph, an adjacency matrix of numpy or scipy, a list of edges [(0, 1), (1, 2)], a dict of each node's "

@@ -129,12 +129,12 @@ def as_written(texts: Iterable[str]) -> dict[str, Name]:
     return numbers
 
 
-def key(name: object) -> str:
+def as_key(name: object) -> str:
     """Return the key by which names are compared: their text, and for the text of a number its value.
 
     Examples
     --------
-    >>> key(1), key("1"), key(1.0), key("a")
+    >>> as_key(1), as_key("1"), as_key(1.0), as_key("a")
     ('1', '1', '1', 'a')
     """
     plain = name.item() if isinstance(name, np.generic) else name
@@ -152,7 +152,7 @@ def compared(ours: Sequence[object], theirs: Sequence[object]) -> tuple[list[str
     >>> compared(["A", 7], ["007", "A"]), compared(["7", "07"], ["07"]), compared(["7", "07"], ["007"])
     ((['A', '7'], ['7', 'A']), (['7', '07'], ['07']), (['7', '07'], ['007']))
     """
-    exact = [key(name) for name in ours], [key(name) for name in theirs]
+    exact = [as_key(name) for name in ours], [as_key(name) for name in theirs]
     if set(exact[0]) >= set(exact[1]):
         return exact
     loose = tuple([str(int(name)) if DIGITS.fullmatch(name) else name for name in names] for names in exact)
@@ -225,4 +225,4 @@ def own_names(attributes: Iterable[object]) -> list[Name] | None:
             return None
         found.append(value)
     names = names_of(found)
-    return names if len({key(name) for name in names}) == len(names) else None
+    return names if len({as_key(name) for name in names}) == len(names) else None

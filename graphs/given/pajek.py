@@ -15,7 +15,7 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm.graphs.given.drawing import TIMES, Drawing
-from kernelswarm.graphs.given.lines import LINES
+from kernelswarm.graphs.given.text_lists import LINES
 
 SECTION = re.compile(r"(?im)^(?=\*(?:network|partition|vector|permutation|cluster|hierarchy)\b)")
 """Where another thing begins in a project."""

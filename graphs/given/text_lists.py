@@ -2,18 +2,269 @@
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from kernelswarm.graphs.given.drawing import joined
-from kernelswarm.graphs.given.ends import PLACES_REMEDY, after_numbers, ends_of, refuse_nodes, ways_of
-from kernelswarm.graphs.given.lines import Line, lines_of
 from kernelswarm.graphs.given.matrices import from_matrix
 from kernelswarm.graphs.given.names import as_written
+
+# The columns of a table with the ends of edges, by the columns' names.
+
+ENDS = (
+    ("source", "target"),
+    ("from", "to"),
+    ("src", "dst"),
+    ("start", "end"),
+    ("origin", "destination"),
+    ("node1", "node2"),
+    ("node_1", "node_2"),
+    ("node a", "node b"),
+    ("u", "v"),
+    ("i", "j"),
+    ("von", "nach"),
+    ("fnode", "tnode"),
+    ("upstream", "downstream"),
+)
+"""The names of columns with the ends of edges."""
+
+LETTERS = {("u", "v"), ("i", "j")}
+"""Names too short to be looked for among other words, as in ``wind u``."""
+
+NODES = {"node", "nodes", "station", "site", "gauge", "gage", "pegel", "robot", "agent", "sensor", "city", "stop"}
+MARKS = {"point", "vertex", "junction", "id", "fid", "nr", "no", "name", "code", "key", "label"}
+ENTITIES = NODES | MARKS
+"""Words that may stand beside those, as in ``FROM_NODE``: any others, as in ``from km``, say something else."""
+
+COUNTERS = frozenset({"", "fid", "objectid", "oid", "gid", "id", "index", "no", "nr", "row", "edge", "edge id"})
+"""The names of a first column that counts the lines."""
+
+WAYS: dict[str, dict[str, bool]] = {
+    "type": {"directed": True, "undirected": False, "mutual": False},
+    "directed": {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False},
+}
+"""Columns that say which edges go one way, the first as Gephi writes it, and the words in them."""
+
+PLACES = ("x y", "lat lon", "lat lng", "latitude longitude", "east north", "easting northing")
+NODE_TABLES = ("id label", "id name")
+"""Columns of tables that hold nodes and no edges."""
+
+PLACES_REMEDY = 'give places as the positions of [topology] name = "nearest_neighbors", or two nodes for each edge'
+
+WORD = re.compile(r"[^\W\d_]+\d*|\d+")
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def ends_of(names: Sequence[str]) -> tuple[int, int] | None:
+    """Return the places of the two columns that hold the ends of edges; None where no names say so.
+
+    Columns called as one of ``ENDS`` come first, then those that say besides what stands at an end.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names of all columns.
+
+    Examples
+    --------
+    >>> ends_of(["km", "from", "to"])
+    (1, 2)
+    >>> ends_of(["FID", "FROM_NODE", "TO_NODE", "from_km", "to_km"])
+    (1, 2)
+    >>> ends_of(["a", "b", "from_km", "to_km"]) is None
+    True
+    """
+    plain = [name.strip().strip("_").lower() for name in names]
+    for pair in ENDS:
+        if set(pair) <= set(plain):
+            return plain.index(pair[0]), plain.index(pair[1])
+    words = [frozenset(word.lower() for word in WORD.findall(CAMEL.sub(" ", name))) for name in names]
+    for first, second in ENDS:
+        if (first, second) in LETTERS:
+            continue
+        for place, found in enumerate(words):
+            beside = found - {first}
+            if first in found and beside <= ENTITIES and beside | {second} in words:
+                return place, words.index(beside | {second})
+    return None
+
+
+def refuse_nodes(names: Sequence[str]) -> None:
+    """Refuse the table of nodes that two columns say it is, of which labels or places would become nodes.
+
+    Raises
+    ------
+    ValueError
+        Two columns hold places, or the first two what nodes are called.
+    """
+    plain = [name.strip().lower() for name in names]
+    for columns in PLACES:
+        if set(columns.split()) <= set(plain):
+            raise ValueError(f"the columns {columns.replace(' ', ' and ')} are of places and no edges: {PLACES_REMEDY}")
+    if " ".join(plain[:2]) in NODE_TABLES:
+        raise ValueError(
+            f"the columns {' and '.join(names[:2])} are of nodes and no edges: give the table of edges instead"
+        )
+
+
+def ways_of(names: Sequence[str], column: Callable[[int], Sequence[object]]) -> list[bool] | None:
+    """Return for each edge whether it goes one way, as a column of a table says; None where no column does.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names of all columns.
+    column : callable
+        Returns what stands in a column for each edge, by its place among the names.
+
+    Raises
+    ------
+    ValueError
+        A column says so of some edges only.
+
+    Examples
+    --------
+    >>> ways_of(["source", "target", "Type"], [["a", "b"], ["b", "c"], ["Directed", "Undirected"]].__getitem__)
+    [True, False]
+    >>> ways_of(["source", "target", "type"], [["a", "b"], ["b", "c"], ["road", "rail"]].__getitem__) is None
+    True
+    """
+    for place, name in enumerate(names):
+        known = WAYS.get(name.strip().lower())
+        values = column(place) if known else []
+        found = [known.get(str(value).strip().lower()) for value in values] if known else []
+        if known and any(way is not None for way in found):
+            if None in found:
+                place = found.index(None)
+                raise ValueError(
+                    f"has {values[place]!r} in the column {name} for edge {place + 1}, and words such as "
+                    f"{next(iter(known))} for others: write one of {', '.join(known)} for each"
+                )
+            return [bool(way) for way in found]
+    return None
+
+
+def after_numbers(rows: Sequence[Sequence[str]]) -> tuple[int, int] | None:
+    """Return the two columns after one that does nothing but count the lines; None where there is none.
+
+    So tables are exported, and frames with their index. A column that counts is one of nodes all the same where the
+    next one holds its numbers, as that of the station below, or no such column as the one after it.
+
+    Parameters
+    ----------
+    rows : sequence of sequences of str
+        The names of columns, and the fields below them.
+
+    Examples
+    --------
+    >>> after_numbers([["FID", "A", "B"], ["1", "Worms", "Mainz"], ["2", "Mainz", "Bonn"]])
+    (1, 2)
+    >>> after_numbers([["id", "below", "km"], ["1", "2", "5.5"], ["2", "3", "8"]]) is None
+    True
+    """
+    called = " ".join(WORD.findall(CAMEL.sub(" ", rows[0][0]).lower()))
+    if called not in COUNTERS or len(rows) < 3 or any(len(row) < 3 for row in rows):
+        return None
+    numbers, ones, others = ([row[column] for row in rows[1:]] for column in range(3))
+    first = numbers[0]
+    if first not in ("0", "1") or numbers != [str(int(first) + k) for k in range(len(numbers))]:
+        return None
+    if not set(ones) & set(others) or set(ones) <= set(numbers):
+        return None
+    return 1, 2
+
+
+# Lines of a text file as fields: separated by semicolons, tabs, commas or blanks, in quotes or not, with comments.
+
+COMMENT = re.compile(r"(?:^\s*[%#]|(?<=[\s\d])#).*$")
+ATTRIBUTES = re.compile(r"\{.*\}\s*$")  # as networkx writes those of an edge
+NUMBERS = re.compile(r"[+-]?\d+\s+[+-]?\d+")
+TABS = re.compile(r" *\t\s*")
+LINES = re.compile(r"\r\n|\r|\n")
+"""The ends of lines; some that Python takes for such may stand in names."""
+
+SEPARATORS = ";\t,"
+"""What separates fields, other than blanks."""
+
+LOOKED_AT = 1000
+"""Lines by which it is found out what separates fields."""
+
+
+class Line(NamedTuple):
+    """A line of a file that holds something: its number and its fields."""
+
+    number: int
+    fields: list[str]
+
+
+def lines_of(text: str) -> list[Line]:
+    """Return the lines of a file that hold something, without comments.
+
+    Examples
+    --------
+    >>> [line.fields for line in lines_of('# edges\\n"New York",Berlin\\nBonn, Rome # by air\\n')]
+    [['New York', 'Berlin'], ['Bonn', 'Rome']]
+    >>> [line.fields for line in lines_of('0 1 {"w": 1, "x": 2}\\n1\\t2')]
+    [['0', '1'], ['1', '2']]
+    """
+    kept, cut = [], []
+    for number, line in enumerate(LINES.split(text), start=1):
+        whole = line
+        if "#" in line or "%" in line:
+            line = COMMENT.sub("", line) if '"' not in line or line.lstrip()[0] in "#%" else line
+        if line.strip() and line != whole:
+            cut.append((number, whole, whole[len(line) :]))
+        if "{" in line:
+            line = ATTRIBUTES.sub("", line)
+        if line.strip():
+            kept.append((number, line))
+    mark = separator([line for _, line in islice(kept, LOOKED_AT)])
+    for number, line, comment in cut:
+        attached = not comment[1:2].isspace()
+        if (attached and any(other in comment for other in SEPARATORS)) or (
+            mark != " " and (attached or mark in comment)
+        ):
+            raise ValueError(
+                f"line {number}, {line.strip()!r}, has a comment or a name with #: write names with # in double "
+                "quotes, and comments in lines of their own"
+            )
+    return [Line(number, _fields(number, line, mark)) for number, line in kept]
+
+
+def _fields(number: int, line: str, mark: str) -> list[str]:
+    if '"' in line:
+        plain = line.replace("\t", " ") if mark == " " else line
+        try:
+            (fields,) = csv.reader([plain.strip(" ")], delimiter=mark, skipinitialspace=True, strict=True)
+        except csv.Error as error:
+            raise ValueError(
+                f"line {number}, {line.strip()[:60]!r}, is not readable ({error}): write each name in one line, and a "
+                'double quote in it twice, as in "the ""old"" bridge"'
+            ) from error
+    elif mark == " " or (mark not in line and NUMBERS.fullmatch(line.strip())):
+        return line.split()
+    else:
+        fields = TABS.split(line) if mark == "\t" else line.split(mark)
+    fields = [field.strip() for field in fields]
+    while len(fields) > 2 and not fields[-1]:  # of columns that other lines fill
+        del fields[-1]
+    return fields
+
+
+def separator(lines: list[str]) -> str:
+    """Return the delimiter of the fields of lines: the first of ``;``, tab and ``,`` that any has, blanks otherwise."""
+    for mark in SEPARATORS:
+        parted = [line for line in lines if mark in re.sub(r'"[^"]*"', "", line)]
+        if parted and not any(NUMBERS.match(line.partition(mark)[0].strip()) for line in parted):
+            return mark
+    return " "
+
 
 EDGES, ADJACENCY, MULTILINE, MATRIX = "edge list", "adjacency list", "multiline adjacency list", "matrix"
 

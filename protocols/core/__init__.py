@@ -1,1 +1,1 @@
-"""What every protocol stands on: which contract a part fulfils, whose turn it is among threads, arrays as arguments."""
+"""How functions are compiled, called by address, and given arrays or plain Python."""

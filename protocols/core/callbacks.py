@@ -5,6 +5,8 @@ a pointer and the lengths (docs/decisions/0031). They return a status. Here ctyp
 What the function raises is kept until the compiled code has ended, which it does at that call, with the status.
 """
 
+from __future__ import annotations
+
 import ctypes
 import inspect
 import math
@@ -13,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -22,7 +25,71 @@ from numba import types
 
 from kernelswarm.inside_numba import Signature
 from kernelswarm.protocols.core.contiguous import Contiguous
-from kernelswarm.protocols.core.turns import in_turn
+
+# The turns of threads that share work: one of them runs Python code, and compiled code of others runs beside it.
+#
+# A user's parts in Python may keep results or share a generator, which is safe as long as one thread at a time calls
+# them. Compiled rounds write to arrays of their own.
+
+
+class _Thread(threading.local):
+    turn: threading.Lock | None = None
+    left: threading.Lock | None = None  # released by the thread that has the turn and is aside
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def taking(turn: threading.Lock) -> Iterator[None]:
+    """Wait for the turn, which one thread has at a time, and keep it in here except :class:`aside`.
+
+    Not for the main thread: a Ctrl-C could come between taking the turn and knowing that it is taken.
+    """
+    with turn:
+        _thread.turn = turn
+        try:
+            yield
+        finally:
+            _thread.turn = None
+
+
+class aside:
+    """The context in which a thread passes its turn to others; on leaving, it waits for the turn."""
+
+    __slots__ = ("_turn",)
+
+    def __enter__(self) -> None:
+        self._turn = _thread.left = _thread.turn
+        if self._turn is not None:
+            self._turn.release()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._turn is not None:
+            self._turn.acquire()
+            _thread.left = None
+
+
+class in_turn:
+    """The context in which Python code that is called aside waits for the thread's turn and has it."""
+
+    __slots__ = ("_turn",)
+
+    def __enter__(self) -> None:
+        self._turn = _thread.left
+        if self._turn is not None:
+            self._turn.acquire()
+            _thread.left = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._turn is not None:
+            _thread.left = self._turn
+            self._turn.release()
+
 
 Integers = npt.NDArray[np.int64]
 
@@ -261,3 +328,39 @@ def _act() -> None:
         while _waiting:
             number, frame = _waiting.pop(0)
             _handlers[number](number, frame)
+
+
+# What methods of parts answer, as the numbers that it has to be.
+
+Array = npt.NDArray[np.float64]
+
+
+def checked_number(answer: Any, least: float, method: str, must: str) -> float:
+    """Return what a method answered, a number of at least ``least``; raises ValueError with what it must return."""
+    number: Any = answer if isinstance(answer, Real) else np.nan
+    if number >= least:
+        return float(number)
+    raise ValueError(f"{method} returned {answer!r:.80}: return {must}")
+
+
+def checked_sizes(answer: Any, first: int, steps: int, method: str) -> Array:
+    """Return step sizes as an array (steps,), those of steps ``first`` to ``first + steps - 1``.
+
+    Raises
+    ------
+    ValueError
+        They are no numbers, of another count, or not positive and finite.
+    """
+    try:
+        sizes = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{method} returned {answer!r:.80} from step {first} on: return numbers") from error
+    if sizes.shape != (steps,):
+        raise ValueError(f"{method} returned an array of shape {sizes.shape} where {(steps,)} holds a number a step")
+    wrong = ~((sizes > 0.0) & (sizes < np.inf))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ValueError(
+            f"{method} returned {sizes[place]:g} for step {first + place}: step sizes are positive and finite"
+        )
+    return sizes

@@ -1,1 +1,1 @@
-"""What happens to a message on its way: lost, late, rounded, noisy."""
+"""What happens to messages and nodes: loss, delay, noise, privacy, clocks, faults."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from kernelswarm.protocols.links import delays, losses, noises
+from kernelswarm.protocols.links import arrivals, distortion
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
@@ -116,10 +116,12 @@ class Links:
         A message has the weight ``1 / (1 + damping age)``; not negative.
     """
 
-    loss: losses.Loss = field(default=losses.Uniform(), metadata={"part": "link_loss", "scalar": "uniform"})
-    delay: delays.Delay = field(default=delays.Constant(), metadata={"part": "link_delay", "scalar": "constant"})
+    loss: arrivals.Loss = field(default=arrivals.Uniform(), metadata={"part": "link_loss", "scalar": "uniform"})
+    delay: arrivals.Delay = field(default=arrivals.Constant(), metadata={"part": "link_delay", "scalar": "constant"})
     quantization: Quantization = Quantization()
-    noise: noises.Noise = field(default=noises.Gaussian(), metadata={"part": "link_noise", "scalar": "gaussian"})
+    noise: distortion.Noise = field(
+        default=distortion.Gaussian(), metadata={"part": "link_noise", "scalar": "gaussian"}
+    )
     clip: Clip = Clip()
     delta: float = 1e-5
     trigger: Trigger = Trigger()
@@ -129,7 +131,7 @@ class Links:
     damping: float = 0.0
 
     ranges: ClassVar = {
-        "max_age": Range(f"[0, {delays.LONGEST}]"),
+        "max_age": Range(f"[0, {arrivals.LONGEST}]"),
         "damping": Range("[0, inf)"),
         "delta": Range("(0, 1)", "it is a probability of failure"),
         "bandwidth": Range("(0, inf]", "inf is no limit"),
@@ -137,7 +139,7 @@ class Links:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if isinstance(self.delay, delays.Constant) and self.delay.rounds > self.max_age:
+        if isinstance(self.delay, arrivals.Constant) and self.delay.rounds > self.max_age:
             raise RefusedKey(
                 "max_age",
                 f"= {self.max_age} drops every message of delay = {self.delay.rounds}: raise it to that at least",

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
-from kernelswarm.protocols.links.accounting import Spent
+from kernelswarm.protocols.links.distortion import Spent
 from kernelswarm.protocols.links.links import Links
 
 

@@ -7,19 +7,19 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.compiled import (
+from kernelswarm.protocols.parameters.contract import (
     CompiledParameterRule,
     CompiledPhase,
     PhaseArguments,
+    Received,
+    Samples,
     from_weights,
     to_second,
 )
-from kernelswarm.protocols.parameters.contract import Received, Samples
-from kernelswarm.protocols.parameters.mixing import Combination, average, average_in, combination, squares
-from kernelswarm.protocols.parameters.penalties import Stepping
+from kernelswarm.protocols.parameters.neighbours import Combination, Stepping, average, average_in, combination, squares
 from kernelswarm.ranges import Range
 
 Array = npt.NDArray[np.float64]

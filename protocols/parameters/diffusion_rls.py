@@ -6,13 +6,19 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
-from kernelswarm.protocols.parameters.contract import Information, Received, Samples, Vectors
-from kernelswarm.protocols.parameters.mixing import average, combination
-from kernelswarm.protocols.solving.least_squares import add, empty, solve
-from kernelswarm.protocols.solving.noise_variance import ROWS, learn_noise
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.parameters.contract import (
+    CompiledParameterRule,
+    CompiledPhase,
+    Information,
+    PhaseArguments,
+    Received,
+    Samples,
+    Vectors,
+)
+from kernelswarm.protocols.parameters.least_squares import ROWS, add, empty, learn_noise, solve
+from kernelswarm.protocols.parameters.neighbours import average, combination
 from kernelswarm.ranges import FORGETTING, Range
 
 Array = npt.NDArray[np.float64]

@@ -6,12 +6,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments, from_weights
-from kernelswarm.protocols.parameters.contract import Received, Samples
-from kernelswarm.protocols.parameters.mixing import average, average_in, combination
-from kernelswarm.protocols.parameters.penalties import PenalizedStepping
+from kernelswarm.protocols.core.compiling import cached_njit
+from kernelswarm.protocols.parameters.contract import (
+    CompiledParameterRule,
+    CompiledPhase,
+    PhaseArguments,
+    Received,
+    Samples,
+    from_weights,
+)
+from kernelswarm.protocols.parameters.neighbours import PenalizedStepping, average, average_in, combination
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True

@@ -6,14 +6,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
-from kernelswarm.protocols.parameters.contract import Received, Samples
-from kernelswarm.protocols.parameters.mixing import differences, waits
-from kernelswarm.protocols.parameters.penalties import Tolerant
-from kernelswarm.protocols.solving.least_squares import add, empty, solve
+from kernelswarm.protocols.parameters.contract import (
+    CompiledParameterRule,
+    CompiledPhase,
+    PhaseArguments,
+    Received,
+    Samples,
+)
+from kernelswarm.protocols.parameters.least_squares import add, empty, solve
+from kernelswarm.protocols.parameters.neighbours import Tolerant, differences, waits
 from kernelswarm.ranges import FORGETTING
 
 Array = npt.NDArray[np.float64]

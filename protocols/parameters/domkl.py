@@ -6,15 +6,19 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
-from kernelswarm.protocols.parameters.contract import Received, Samples
+from kernelswarm.protocols.parameters.contract import (
+    CompiledParameterRule,
+    CompiledPhase,
+    PhaseArguments,
+    Received,
+    Samples,
+)
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
-from kernelswarm.protocols.parameters.mixing import differences
-from kernelswarm.protocols.parameters.penalties import Tolerant, refuse_waiting
-from kernelswarm.protocols.solving.least_squares import solve
+from kernelswarm.protocols.parameters.least_squares import solve
+from kernelswarm.protocols.parameters.neighbours import Tolerant, differences, refuse_waiting
 from kernelswarm.ranges import FORGETTING, Range
 
 Array = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.core.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True

@@ -7,18 +7,19 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.parameters.compiled import (
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.parameters.contract import (
     CompiledParameterRule,
     CompiledPhase,
     PhaseArguments,
+    Received,
+    Samples,
     from_weights,
     to_second,
 )
-from kernelswarm.protocols.parameters.contract import Received, Samples
-from kernelswarm.protocols.parameters.penalties import Penalized
-from kernelswarm.protocols.solving.lapack import decompose
+from kernelswarm.protocols.parameters.least_squares import decompose
+from kernelswarm.protocols.parameters.neighbours import Penalized
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True

@@ -6,18 +6,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.parameters.compiled import (
+from kernelswarm.protocols.core.compiling import cached_njit
+from kernelswarm.protocols.parameters.contract import (
     CompiledParameterRule,
     CompiledPhase,
     PhaseArguments,
+    Received,
+    Samples,
     from_weights,
     to_second,
 )
-from kernelswarm.protocols.parameters.contract import Received, Samples
-from kernelswarm.protocols.parameters.mixing import average, average_in
-from kernelswarm.protocols.parameters.penalties import PenalizedStepping
+from kernelswarm.protocols.parameters.neighbours import PenalizedStepping, average, average_in
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True

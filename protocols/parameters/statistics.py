@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.contract import Neighborhood, Step, TreePlace
 from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
 from kernelswarm.protocols.parameters.diffusion_rls import conclude
-from kernelswarm.protocols.solving.least_squares import add, empty
+from kernelswarm.protocols.parameters.least_squares import add, empty
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 

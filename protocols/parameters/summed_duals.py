@@ -15,20 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import handed_over, hands_over
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, SendsVectors, Step, strengths_of
-from kernelswarm.protocols.first_class import NONE, address
+from kernelswarm.protocols.core.addresses import NONE, address
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
-from kernelswarm.protocols.parameters.compiled import (
+from kernelswarm.protocols.parameters.contract import (
     PHASE,
+    AnyRule,
     CompiledParameterRule,
     CompiledPhase,
+    ParameterRule,
     PhaseArguments,
+    Received,
+    Samples,
     phase_at,
     place_of,
 )
-from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule, Received, Samples
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True

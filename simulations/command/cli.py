@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelswarm.simulations.command import completion, preparing, reading, showing
-from kernelswarm.simulations.command.error_messages import print_error, warnings_in_one_line
-from kernelswarm.simulations.command.examples import epilog
+from kernelswarm.simulations.command import options as completion
+from kernelswarm.simulations.command import options as reading
+from kernelswarm.simulations.command import preparing, showing
 from kernelswarm.simulations.command.options import (
     Address,
     Backend,
@@ -33,11 +33,11 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
-from kernelswarm.simulations.command.printing import guarded, show
+from kernelswarm.simulations.command.printing import epilog, guarded, print_error, show, warnings_in_one_line
 from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.core.interruption import in_words
+from kernelswarm.simulations.core.machine import one_thread_from_the_start
 from kernelswarm.simulations.core.messages import number_of
-from kernelswarm.simulations.machine.interruption import in_words
-from kernelswarm.simulations.machine.threads import one_thread_from_the_start
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.figures.sheet import Drawing
@@ -96,7 +96,7 @@ def _root(
     shows_version: Annotated[bool, typer.Option("--version", help="Show the versions of all that matters.")] = False,
 ) -> None:
     if shows_version:
-        from kernelswarm.simulations.machine.versions import versions
+        from kernelswarm.simulations.core.machine import versions
 
         found = versions()
         others = ", ".join(f"{name} {version}" for name, version in found.items() if name != "kernelswarm")
@@ -141,7 +141,7 @@ def run(
     callbacks, place = [], ""
     with ExitStack() as stack:
         if track is not None:
-            from kernelswarm.simulations.observing import trackers
+            from kernelswarm.simulations.running import trackers
 
             beside = run_folder.free(folder.parent / track / folder.name)
             callbacks.append(stack.enter_context(trackers.tracked(track, beside, described)))
@@ -295,12 +295,12 @@ def reproduce(
         show(*listing.reproductions(width))
         return
     from kernelswarm.simulations.command import progress
-    from kernelswarm.simulations.machine.parallel import cores
-    from kernelswarm.simulations.reproductions import report, running
+    from kernelswarm.simulations.core.parallel import cores
+    from kernelswarm.simulations.reproductions import report
 
     place = Path("reproductions") / name if out is None else out
     with in_words(), progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
-        finding = running.reproduce(name, data, place, quick, seed, observe, cores() if jobs is None else jobs)
+        finding = report.reproduce(name, data, place, quick, seed, observe, cores() if jobs is None else jobs)
     folder = finding.folder or place
     show(report.as_text(finding, width))
     show(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")

@@ -1,23 +1,31 @@
-"""The final figures of a run, for the terminal."""
+"""Final figures of a run, and the trials of a search and of a suggestion, for the terminal."""
 
 from __future__ import annotations
 
+import math
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from kernelswarm.simulations.command.progress_text import duration
+from kernelswarm.simulations.command.progress import duration
+from kernelswarm.simulations.comparison.search import BEST, TABLE, Search
+from kernelswarm.simulations.comparison.suggest import Suggestion
+from kernelswarm.simulations.comparison.trials import Trial
 from kernelswarm.simulations.core.data_description import DOUBTS
-from kernelswarm.simulations.core.messages import called, number_of
-from kernelswarm.simulations.records.target_units import measured_in, own_error
+from kernelswarm.simulations.core.messages import called, last_words, number_of, some, toml
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, short
+from kernelswarm.simulations.records.result import measured_in, own_error
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
 
+# The final figures of a run, for the terminal.
+
 
 def as_text(result: Result, width: int = 100) -> str:
     """Return the final figures as aligned lines, and under them, wrapped to ``width``, what is wrong with the run."""
+    from kernelswarm.simulations.engine.scores import BANDS
     from kernelswarm.simulations.records.series import TWINS, repeated
-    from kernelswarm.simulations.round.bands import BANDS
 
     summary, final = result.summary, result.final
     nodes = number_of(summary["nodes"], "node")
@@ -79,3 +87,89 @@ def as_text(result: Result, width: int = 100) -> str:
     wide = max(len(name) for name, _ in lines)
     table = "\n".join(f"{name:<{wide}}  {value}" for name, value in lines)
     return "\n\n".join([table, *(textwrap.fill(sentence, width) for sentence in result.verdict.values())])
+
+
+# The trials and the result of a search, as text.
+
+SHOWN = 12
+"""Trials that are printed, the best ones."""
+
+
+def search_as_text(search: Search) -> str:
+    """Return the table of the best trials, how the others ended, and the best values."""
+    done = [place for place in search.order if search.trials[place].value is not None]
+    rows = [["trial", search.by, "model order", *search.space.keys]]
+    columns = [_column(search, number, done[:SHOWN]) for number in range(len(search.space.keys))]
+    for place, values in zip(done[:SHOWN], zip(*columns, strict=True), strict=True):
+        figures = search.trials[place].figures
+        order = f"{figures['model_order']:.1f}" if "model_order" in figures else ""
+        rows.append([f"{place + 1}", f"{figures[search.by]:.4g}", order, *values])
+    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
+    failures = list(dict.fromkeys(trial.failure for trial in search.trials if trial.failure))
+    failed = sum(bool(trial.failure) for trial in search.trials)
+    given_up = len(search.trials) - len(done) - failed
+    lines += ["", f"{len(search.trials)} trials: {len(done)} done, {given_up} given up, {failed} failed"]
+    lines += [f"failed: {some(failures[:1])}"] if failures else []
+    lines.append("best")
+    for key, label in zip(search.space.keys, search.labels[done[0]], strict=True):
+        lines += [f"  {key} = {label}"] if label != NOT_APPLICABLE else []
+    lines.append(f"experiment  {search.folder / BEST}")
+    lines.append(f"trials      {search.folder / TABLE}")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _column(search: Search, number: int, places: list[int]) -> list[str]:
+    """Return a key's values in some trials, numbers of a range with as many digits as tell them apart."""
+    labels = [search.labels[place][number] for place in places]
+    key = search.space.keys[number]
+    if key not in search.space.ranges:
+        return labels
+    numbers = [search.space.ranges[key].rounded(search.trials[place].proposal[key]) for place in places]
+    return [label if label == NOT_APPLICABLE else texts for label, texts in zip(labels, short(numbers), strict=True)]
+
+
+# The trials and the choice of a suggestion, as text.
+
+FAILURES_SHOWN = 2
+"""Causes of failures that are printed; many differ in the node and the round only."""
+
+
+def suggestion_as_text(suggestion: Suggestion) -> str:
+    """Return the table of all candidates, the best of the longest pilots first, and the choice with its reason."""
+    keys = [entry.key for entry in suggestion.ranges]
+    risk = "pooled risk" if suggestion.pooled else "risk"
+    rows = [["", "rounds", risk, "model order", *last_words(keys)]]
+    for trial in suggestion.trials:
+        mark = "*" if trial is suggestion.chosen else ""
+        rows.append([mark, f"{trial.rounds:,}", *_figures(trial, suggestion.pooled), *_values(trial, keys)])
+    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
+    failures = [trial.figures.failure for trial in suggestion.trials if trial.figures.failure]
+    lines += ["", *(f"failed: {failure}" for failure in list(dict.fromkeys(failures))[:FAILURES_SHOWN])]
+    if len(failures) > FAILURES_SHOWN:
+        lines.append(f"failed: {len(failures)} pilots in all")
+    lines.append(f"{len(suggestion.trials)} candidates, {suggestion.node_rounds:,} node-rounds")
+    lines.append(f"chosen  {suggestion.reason}")
+    lines += [f"  {key} = {toml(value)}" for key, value in suggestion.chosen.values.items()]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _figures(trial: Trial, pooled: bool) -> list[str]:
+    risk = trial.figures.pooled_risk if pooled else trial.figures.risk
+    return ["failed", ""] if math.isinf(risk) else [f"{risk:.4g}", f"{trial.figures.model_order:.1f}"]
+
+
+def _values(trial: Trial, keys: list[str]) -> list[str]:
+    return [_number(trial.values[key]) if key in trial.values else "as it is" for key in keys]
+
+
+def _number(value: Any) -> str:
+    """Return a value; of a part its name and number.
+
+    Examples
+    --------
+    >>> _number(0.5), _number({"name": "auto", "scale": 0.5})
+    ('0.5', '0.5 auto')
+    """
+    return f"{toml(value['scale'])} {value['name']}" if isinstance(value, Mapping) else toml(value)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kernelswarm.simulations.command import progress_text
-from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation
+from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.core.compiling import Compilation, watch_compilation
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
-    from kernelswarm.simulations.observing.progress import Progress
+    from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
+    from kernelswarm.simulations.running.state import Progress
 
 WAITS = 1.0
 """Seconds before a bar is shown: what ends sooner shows none."""
@@ -57,23 +57,23 @@ class Bar:
 def of_run() -> Iterator[Callable[[Progress], None]]:
     """Show a bar for a simulation; yields its observer."""
     with _shown() as bar:
-        memory = progress_text.Memory()
-        yield lambda texts: bar.show(_share(texts.done, texts.total), progress_text.of_run(texts, str(memory)))
+        memory = progress.Memory()
+        yield lambda texts: bar.show(_share(texts.done, texts.total), progress.of_run(texts, str(memory)))
 
 
 @contextmanager
 def of_comparison() -> Iterator[Callable[[ComparisonProgress], None]]:
     """Show a bar for a comparison; yields its observer."""
     with _shown() as bar:
-        memory = progress_text.Memory()
-        yield lambda texts: bar.show(texts.share, progress_text.of_comparison(texts, str(memory)))
+        memory = progress.Memory()
+        yield lambda texts: bar.show(texts.share, progress.of_comparison(texts, str(memory)))
 
 
 @contextmanager
 def of_suggestion() -> Iterator[Callable[[int, int, float], None]]:
     """Show a bar for the pilots of a suggestion; yields its observer."""
     with _shown() as bar:
-        yield lambda rounds, count, share: bar.show(share, progress_text.pilots(rounds, count))
+        yield lambda rounds, count, share: bar.show(share, progress.pilots(rounds, count))
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def _shown() -> Iterator[Bar]:
     bar = Bar()
 
     def compiling(compilation: Compilation) -> None:
-        bar.show(None, f"compiling, once: {progress_text.duration(compilation.seconds)}")
+        bar.show(None, f"compiling, once: {progress.duration(compilation.seconds)}")
 
     try:
         with watch_compilation(compiling):

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kernelswarm.simulations.command import completion, reading
-from kernelswarm.simulations.command.error_messages import warnings_in_one_line
+from kernelswarm.simulations.command import options
 from kernelswarm.simulations.command.options import (
     Address,
     Backend,
@@ -22,10 +21,10 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
-from kernelswarm.simulations.command.printing import show
+from kernelswarm.simulations.command.printing import show, warnings_in_one_line
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.interruption import in_words
 from kernelswarm.simulations.core.messages import number_of
-from kernelswarm.simulations.machine.interruption import in_words
 
 
 def list_parts(
@@ -34,7 +33,7 @@ def list_parts(
         typer.Argument(
             metavar="[KIND|NAME]...",
             help="Such as learners, or polk; all when left out.",
-            autocompletion=completion.parts,
+            autocompletion=options.parts,
         ),
     ] = None,
     debug: Debug = False,
@@ -86,7 +85,7 @@ def init(
         typer.Option(
             metavar="NAME",
             help="One of sensor_field, patches, classes, unreliable_links, density.",
-            autocompletion=completion.examples,
+            autocompletion=options.examples,
         ),
     ] = "",
     debug: Debug = False,
@@ -102,20 +101,20 @@ def init(
         verb = "are" if len(named) > 1 else "is"
         raise InputError(f"{' and '.join(named)} {verb} for --data: give that file too")
     if example:
-        from kernelswarm.simulations.experiment.examples import write_example
+        from kernelswarm.simulations.experiment.templates import write_example
 
         show(write_example(example, path))
         show(f"{path} is written; next: kernelswarm compare {path}")
         return
     if data is None:
-        from kernelswarm.simulations.experiment.template import write
+        from kernelswarm.simulations.experiment.templates import write
 
         write(path)
         show(f"{path} is written; next: kernelswarm run {path}")
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
-    chosen = reading.words(features), reading.words(drop)
+    chosen = options.words(features), options.words(drop)
     with warnings_in_one_line():  # of the network
         show(write_for(data, path, target, nodes, *chosen, changes or (), network))
     show(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
@@ -142,14 +141,14 @@ def suggest(
     Keys are tried that the file leaves out or gives as a word, "median" or "auto". Risks are measured on samples set
     aside from those that nodes learn from: the test data of a run take no part.
     """
-    from kernelswarm.simulations.command import progress, suggestion_table
-    from kernelswarm.simulations.suggestion import file
+    from kernelswarm.simulations.command import final_figures, progress
+    from kernelswarm.simulations.comparison import suggest as file
 
     with in_words(), progress.watch_suggestion(quiet) as observe, warnings_in_one_line():
         found = file.suggest_for(
             experiment, changes or (), everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
         )
-    show(suggestion_table.as_text(found))
+    show(final_figures.suggestion_as_text(found))
     if dry_run:
         return
     show(file.write(experiment, found))
@@ -162,7 +161,7 @@ def search(
         typer.Option(
             metavar="KEY=LOG:LOW:HIGH",
             help="A key and its range, log:0.01:1, uniform:0:1 or integer:1:9, or values to try; may be repeated.",
-            autocompletion=completion.assignments,
+            autocompletion=options.assignments,
         ),
     ],
     trials: Annotated[int, typer.Option(min=1, help="How many, with those that the folder holds.")] = 40,
@@ -182,13 +181,13 @@ def search(
 
     Given again, it goes on, and --trials may ask for more. It needs pip install kernelswarm[search].
     """
-    from kernelswarm.simulations.command import progress, search_table
+    from kernelswarm.simulations.command import final_figures, progress
+    from kernelswarm.simulations.comparison.search import search as tried
+    from kernelswarm.simulations.comparison.study import Trial
     from kernelswarm.simulations.experiment.variation import parse_vary
-    from kernelswarm.simulations.search.search import search as tried
-    from kernelswarm.simulations.search.study import Trial
 
     varied = parse_vary(vary)
-    described = reading.read(experiment, changes, backend, address, varied)
+    described = options.read(experiment, changes, backend, address, varied)
     place = Path("runs") / f"{experiment.stem}-search" if out is None else out
     with in_words(), progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
 
@@ -197,15 +196,15 @@ def search(
                 observe(f"{done} of {trials} trials, least {by} {least:.4g}", done / trials)
 
         found = tried(described, varied, trials, place, by=by, seeds=seeds, prune=prune, jobs=jobs, observe=on_progress)
-    show(search_table.as_text(found))
+    show(final_figures.search_as_text(found))
 
 
 def check(
     experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
 ) -> None:
     """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
-    plan = reading.plan(experiment, None, None, changes)
-    described = reading.read(experiment, changes, varied=plan.vary)
+    plan = options.plan(experiment, None, None, changes)
+    described = options.read(experiment, changes, varied=plan.vary)
     count = plan.combinations(described.to_dict())
     from kernelswarm.simulations.running.check import as_text, examine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,14 +13,190 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Display
 from rich.text import Text
 
-from kernelswarm.simulations.command import progress_text
-from kernelswarm.simulations.command.progress_text import Lines, Memory, duration
-from kernelswarm.simulations.core.messages import visible
-from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation
+from kernelswarm.simulations.core.compiling import Compilation, watch_compilation
+from kernelswarm.simulations.core.messages import number_of, visible
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
-    from kernelswarm.simulations.running.simulation import Progress
+    from rich.console import Console
+
+    from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
+    from kernelswarm.simulations.running.state import Progress
+
+# The progress of a run or a comparison as text: its words, its memory, and lines without a terminal.
+
+LINES_EVERY = 30.0
+"""Seconds between two lines without a terminal; shorter runs write none."""
+
+MEASURED_EVERY = 5.0
+"""Seconds between two looks at the memory: asking the system about all processes takes milliseconds."""
+
+
+def figures(row: object) -> str:
+    """Return the network's risk and mean model order of a record's row in words, empty without a row.
+
+    The disagreement follows where it was measured and is not 0, as it is where nodes have no neighbours.
+
+    Examples
+    --------
+    >>> figures({"risk": 0.51234, "model_order": 17.25, "disagreement": 0.01})
+    'risk 0.5123, model order 17.2, disagreement 0.01'
+    """
+    if not isinstance(row, dict):
+        return ""
+    risk, order = row.get("risk", math.nan), row.get("model_order", math.nan)
+    apart = row.get("disagreement", math.nan)
+    texts = f", disagreement {apart:.4g}" if math.isfinite(apart) and apart > 0.0 else ""
+    return f"risk {risk:.4g}, model order {order:.1f}{texts}"
+
+
+def pace(progress: Progress) -> str:
+    """Return rounds and messages a second in words; empty before the first round.
+
+    Messages are those of the rounds that were measured, at the pace of all rounds.
+    """
+    if not progress.rounds_per_second:
+        return ""
+    rate = progress.rounds_per_second
+    texts = f"{rate:,.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
+    row = progress.row or {}
+    messages = row.get("messages", 0.0)
+    if messages and row.get("round"):
+        texts += f", {messages / row['round'] * rate:,.0f} messages/s"
+    return texts
+
+
+def slowest(progress: Progress) -> str:
+    """Return the processes whose rounds took longest, beside the median of all; empty where there is only one."""
+    paces = progress.paces
+    if paces is None:
+        return ""
+    named = [f"{_nodes(pace.nodes)} {1e3 * pace.seconds:.3g} ms" for pace in paces.slowest]
+    median = f"median of {paces.processes:,} processes {1e3 * paces.median:.3g} ms"
+    return f"slowest: {', '.join(named)} a round; {median}"
+
+
+def of_run(progress: Progress, memory: str) -> str:
+    """Return a line about a run."""
+    texts = [f"round {progress.done:,} of {progress.total:,}" if progress.phase != "starting" else progress.phase]
+    texts.append(pace(progress))
+    texts.append(remaining(progress))
+    return ", ".join(filter(None, [*texts, figures(progress.row), memory]))
+
+
+def of_comparison(progress: ComparisonProgress, memory: str) -> str:
+    """Return a line about a comparison."""
+    texts = [runs(progress), f"{100.0 * progress.share:.0f}% of all rounds", remaining(progress), progress.latest]
+    return ", ".join(filter(None, [*texts, memory]))
+
+
+def of_share(what: str, share: float, seconds: float, memory: str) -> str:
+    """Return a line about work of which the share in [0, 1] is done after so many seconds: a reproduction, pilots.
+
+    Examples
+    --------
+    >>> of_share("diffusion: patches", 0.25, 100.0, "0.30 GB")
+    '25% done, 5 min 0 s to go, diffusion: patches, 0.30 GB'
+    """
+    left = f"{duration(seconds * (1.0 - share) / share)} to go" if share > 0.0 else ""
+    return ", ".join(filter(None, [f"{100.0 * share:.0f}% done", left, what, memory]))
+
+
+def runs(progress: ComparisonProgress) -> str:
+    """Return how many runs have ended, and how many of them failed."""
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    return f"{progress.done} of {number_of(progress.total, 'run')}{failed}"
+
+
+def remaining(progress: Progress | ComparisonProgress) -> str:
+    """Return the time to go; empty where it is not known."""
+    return "" if progress.remaining is None else f"{duration(progress.remaining)} to go"
+
+
+class Memory:
+    """The memory of this process and those that it has started, looked at from time to time."""
+
+    def __init__(self) -> None:
+        self._at = -math.inf
+        self._memory_text = ""
+
+    def __str__(self) -> str:
+        """Return it in words; empty where the system does not say."""
+        if time.monotonic() - self._at >= MEASURED_EVERY:
+            self._memory_text = _memory()
+            self._at = time.monotonic()
+        return self._memory_text
+
+
+class Lines:
+    """Plain lines, one every so often.
+
+    Parameters
+    ----------
+    console : Console
+        Where they go.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._at = time.monotonic()
+
+    def say(self, line: Callable[[], str]) -> None:
+        """Write a line if it is time for one."""
+        if time.monotonic() - self._at >= LINES_EVERY:
+            self._at = time.monotonic()
+            self._console.print(f"kernelswarm: {visible(line())}", highlight=False, soft_wrap=True, markup=False)
+
+
+def pilots(rounds: int, candidates: int) -> str:
+    """Return which pilots of a suggestion run.
+
+    Examples
+    --------
+    >>> pilots(1200, 1), pilots(30, 8)
+    ('1 candidate for 1,200 rounds', '8 candidates for 30 rounds')
+    """
+    return f"{number_of(candidates, 'candidate')} for {number_of(rounds, 'round')}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in words.
+
+    Examples
+    --------
+    >>> duration(7.6), duration(200), duration(7260)
+    ('8 s', '3 min 20 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _memory() -> str:
+    import psutil  # a twentieth of a second, which no command without a run should take
+
+    own = psutil.Process()
+    taken = 0
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            taken += process.memory_info().rss
+        except psutil.Error:  # it has ended meanwhile
+            continue
+    return f"{taken / 1e9:.2f} GB"
+
+
+def _nodes(nodes: tuple[int, ...]) -> str:
+    """Return the first nodes in words.
+
+    Examples
+    --------
+    >>> _nodes((7,)), _nodes((0, 1, 2, 3))
+    ('node 7', 'nodes 0, 1, ...')
+    """
+    more = ", ..." if len(nodes) > 2 else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes[:2]))}{more}"
 
 
 WORTH_A_WORD = 2.0
@@ -59,7 +236,7 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
     if quiet or not console.is_terminal:
         lines = Lines(console)
         with _compiling_in_a_line(quiet, console):
-            yield None if quiet else lambda progress: lines.say(lambda: progress_text.of_run(progress, str(memory)))
+            yield None if quiet else lambda progress: lines.say(lambda: of_run(progress, str(memory)))
         return
     columns = (
         TextColumn("{task.description}"),
@@ -85,11 +262,11 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
                 phase = shown
                 display.reset(task)
             display.below = (
-                progress_text.figures(progress.row),
-                ", ".join(filter(None, [progress_text.pace(progress), str(memory)])),
-                progress_text.slowest(progress),
+                figures(progress.row),
+                ", ".join(filter(None, [pace(progress), str(memory)])),
+                slowest(progress),
             )
-            to_go = progress_text.remaining(progress)
+            to_go = remaining(progress)
             display.update(task, description=phase, completed=progress.done, total=progress.total, remaining=to_go)
 
         with watch_compilation(compiling):
@@ -106,11 +283,7 @@ def watch_comparison(
     if quiet or not console.is_terminal:
         lines = Lines(console)
         with _compiling_in_a_line(quiet, console):
-            yield (
-                None
-                if quiet
-                else lambda progress: lines.say(lambda: progress_text.of_comparison(progress, str(memory)))
-            )
+            yield (None if quiet else lambda progress: lines.say(lambda: of_comparison(progress, str(memory))))
         return
     columns = (
         TextColumn("{task.fields[runs]}"),
@@ -131,8 +304,8 @@ def watch_comparison(
             display.update(
                 task,
                 completed=progress.share,
-                runs=progress_text.runs(progress),
-                remaining=progress_text.remaining(progress),
+                runs=runs(progress),
+                remaining=remaining(progress),
             )
 
         with watch_compilation(compiling):
@@ -147,7 +320,7 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
         lines, memory, begun = Lines(console), Memory(), time.monotonic()
 
         def say(what: str, share: float) -> None:
-            lines.say(lambda: progress_text.of_share(what, share, time.monotonic() - begun, str(memory)))
+            lines.say(lambda: of_share(what, share, time.monotonic() - begun, str(memory)))
 
         with _compiling_in_a_line(quiet, console):
             yield None if quiet else say
@@ -177,7 +350,7 @@ def watch_suggestion(quiet: bool, console: Console | None = None) -> Iterator[Ca
             yield None
             return
         tell = observe
-        yield lambda rounds, count, share: tell(progress_text.pilots(rounds, count), share)
+        yield lambda rounds, count, share: tell(pilots(rounds, count), share)
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kernelswarm.simulations.command import reading
-from kernelswarm.simulations.command.error_messages import warnings_in_one_line
+from kernelswarm.simulations.command import options
 from kernelswarm.simulations.command.options import (
     Against,
     Columns,
@@ -20,9 +19,9 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
-from kernelswarm.simulations.command.printing import show
+from kernelswarm.simulations.command.printing import show, warnings_in_one_line
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.machine.interruption import in_words
+from kernelswarm.simulations.core.interruption import in_words
 
 
 def plot(
@@ -42,8 +41,8 @@ def plot(
     from kernelswarm.simulations.figures.plots import draw_comparison, draw_many
     from kernelswarm.simulations.records import run_folder
 
-    reading.drawing(format, style, columns, against)  # refused before anything is read
-    whole = reading.comparison(runs[0]) if len(runs) == 1 else None
+    options.drawing(format, style, columns, against)  # refused before anything is read
+    whole = options.comparison(runs[0]) if len(runs) == 1 else None
     if whole is not None:
         target = runs[0] / "figures" if out is None else out
         run_folder.check_place(target, new=False)
@@ -70,7 +69,7 @@ def animate(
     debug: Debug = False,
 ) -> None:
     """Draw a run as a moving picture: nodes by their risk, edges by the difference of their ends, growing curves."""
-    from kernelswarm.simulations.animation.animate import animate as drawn
+    from kernelswarm.simulations.figures.animation import animate as drawn
     from kernelswarm.simulations.records import run_folder
 
     with warnings_in_one_line():
@@ -91,10 +90,10 @@ def tables(
     """Print the table of a comparison with chosen columns: as text, for LaTeX or in Markdown."""
     from kernelswarm.simulations.comparison import tables as written
     from kernelswarm.simulations.comparison.compare import read
-    from kernelswarm.simulations.comparison.latex import as_latex
+    from kernelswarm.simulations.comparison.tables import as_latex
 
     with warnings_in_one_line():
-        found, chosen = read(folder, safe=safe), reading.words(columns)
+        found, chosen = read(folder, safe=safe), options.words(columns)
         if latex:
             show(as_latex(found, chosen, spread), end="")
         elif markdown:
@@ -120,15 +119,15 @@ def all_reproductions(
 ) -> None:
     """Run all reproductions and print what became of them: a line for each, and where the page is."""
     from kernelswarm.simulations.command import progress
-    from kernelswarm.simulations.reproductions.overview import page
-    from kernelswarm.simulations.reproductions.overview.runs import reproduce_all
+    from kernelswarm.simulations.reproductions import overview
+    from kernelswarm.simulations.reproductions.overview import reproduce_all
 
     if name is not None:
         raise InputError(f"--all runs all reproductions: leave out {name}, or leave out --all")
     place = Path("reproductions") / ("all-quick" if quick else "all") if out is None else out
     with in_words(), progress.watch_comparison(quiet) as observe, warnings_in_one_line():
         found = reproduce_all(place, data, quick, seed, jobs, observe)
-    lines = [page.COLUMNS, *page.rows(found.outcomes)]
+    lines = [overview.COLUMNS, *overview.rows(found.outcomes)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *others in lines:
         cells = [first.ljust(widths[0]), *(text.rjust(wide) for text, wide in zip(others, widths[1:], strict=True))]
@@ -136,6 +135,6 @@ def all_reproductions(
     for outcome in found.outcomes:
         if outcome.cause:
             show(f"{outcome.state}: {outcome.name}: {outcome.cause}")
-    show("", *page.summary(found.outcomes), f"page  {found.folder / 'index.html'}, and index.md")
+    show("", *overview.summary(found.outcomes), f"page  {found.folder / 'index.html'}, and index.md")
     if found.failed:
         raise SimulationError(f"{len(found.failed)} of {len(found.outcomes)} reproductions failed, see above")

@@ -1,1 +1,1 @@
-"""Many runs, and their tables."""
+"""Many runs and their tables, and searches for the values of keys."""

@@ -13,21 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.comparison import comparison_folder, tuning
-from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
-from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
-from kernelswarm.simulations.comparison.comparison_runs import Task, compile_once, run_all
-from kernelswarm.simulations.comparison.earlier_run import compare_versions, earlier
-from kernelswarm.simulations.comparison.origins import Digests, origins
+from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Digests, Index, origins
+from kernelswarm.simulations.comparison.comparison_runs import (
+    ComparisonProgress,
+    Task,
+    compare_versions,
+    compile_once,
+    earlier,
+    run_all,
+)
+from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.core.notebook import watched
-from kernelswarm.simulations.experiment.draws import drawn_keys
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.keywords import build_experiment, described
+from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment, experiment_from
 from kernelswarm.simulations.experiment.registry import may_import
-from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, read_compare
+from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, drawn_keys, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
-from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.records.outcome import Comparison, Run, run_of
 from kernelswarm.simulations.records.run_folder import check_place
 
@@ -61,7 +63,7 @@ def compare(
     ----------
     experiment : Experiment or mapping
         What all cells have in common; of a mapping, the keywords of
-        :func:`~kernelswarm.simulations.experiment.keywords.build_experiment`.
+        :func:`~kernelswarm.simulations.experiment.experiment.build_experiment`.
     vary : mapping of str to sequence
         Dotted keys with the values to try, such as ``{"protocol.name": ["isolated", "consensus"]}``, or with how they
         are drawn, such as ``{"learner.step_size": "log:0.01:1:8"}``; see
@@ -84,7 +86,8 @@ def compare(
         Formats and style of the figures; PNG files for the screen when left out.
     tune : bool
         Whether each cell's step size, penalty, ridge and tolerances are searched before, by the same search for all
-        and on other seeds than those that are measured, see :func:`kernelswarm.simulations.suggestion.tuning.tuned`.
+        and on other seeds than those that are measured, see
+        :func:`kernelswarm.simulations.comparison.best_values.tuned`.
     pooled : bool
         Whether that search compares the risk on all nodes' data, and not that on each node's own.
     pilot_seeds : int
@@ -102,7 +105,7 @@ def compare(
     """
     _check(seeds, jobs, out)
     tuning.refuse(tune, pooled, seeds, pilot_seeds)
-    experiment = build_experiment(**experiment) if isinstance(experiment, Mapping) else described(experiment, {})
+    experiment = build_experiment(**experiment) if isinstance(experiment, Mapping) else experiment_from(experiment, {})
     tried = {key: plain(values) if isinstance(values, np.ndarray) else values for key, values in vary.items()}
     found = cells(experiment.to_dict(), tried)
     tasks = list(_tasks(experiment, found, seeds))

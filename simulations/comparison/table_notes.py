@@ -7,16 +7,226 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernelswarm.simulations.comparison import tuning_notes
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
-from kernelswarm.simulations.core.messages import shown
+import numpy as np
+
+from kernelswarm.simulations.core.messages import last_words, shown, toml
+from kernelswarm.simulations.experiment.changes import value_at
+from kernelswarm.simulations.experiment.judging import Tuned, lower, standard_error
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
-from kernelswarm.simulations.records.outcome import CHANGE, RANKED
-from kernelswarm.simulations.records.target_units import measured_in
+from kernelswarm.simulations.records.outcome import CHANGE, RANKED, label
+from kernelswarm.simulations.records.paired_differences import FEWEST
+from kernelswarm.simulations.records.result import measured_in
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.variation import Cell
     from kernelswarm.simulations.records.outcome import Comparison, Row
+    from kernelswarm.simulations.records.paired_differences import Difference
+
+# Notes of a comparison's table on its rows' steps and penalties: the choice for each, or that none was made.
+
+GIVEN = ("learner.step_size", "protocol.penalty", "protocol.ridge", "protocol.gamma")
+"""Keys that suit one row and not the next, where they are numbers."""
+
+
+def tuned_keys(comparison: Comparison) -> list[str]:
+    """Return the keys that were tuned in some row."""
+    return list(dict.fromkeys(key for cell in comparison.cells if cell.tuned for key in cell.tuned.keys))
+
+
+def tuned_columns(comparison: Comparison) -> list[list[str]]:
+    """Return a column with its heading for each key that was tuned: what each row has."""
+    keys = tuned_keys(comparison)
+    return [
+        [heading, *(_value(cell, key) for cell in comparison.cells)]
+        for key, heading in zip(keys, last_words(keys), strict=True)
+    ]
+
+
+def as_cells(cell: Cell) -> list[str]:
+    """Return a row's tuned values, its number of pilots, the keys whose optimum may lie beyond, and what the pilots
+    that judge it risk, with the standard error."""
+    found = cell.tuned or Tuned()
+    values = [f"{key} = {_value(cell, key)}" for key in found.keys]
+    judged = [] if found.judgement is None else [found.judgement.chosen.mean(), standard_error(found.judgement.chosen)]
+    sides = "; ".join(f"{key} {side}" for key, side in found.edges.items())
+    return ["; ".join(values), str(found.pilots), sides, *([repr(float(one)) for one in judged] or ["", ""])]
+
+
+def notes_on_tuning(comparison: Comparison) -> list[str]:
+    """Return how rows were tuned, which optimum lies at the edge of what was tried, or that none was tuned."""
+    found = [(place, cell.tuned) for place, cell in enumerate(comparison.cells) if cell.tuned is not None]
+    if not found:
+        return _untuned(comparison)
+    counts = sorted({tuned.pilots for _, tuned in found if tuned.pilots})
+    if not counts:
+        return ["tuned: no row has a step size, penalty, ridge or tolerance to tune"]
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    seeds = next(tuned.seeds for _, tuned in found if tuned.seeds)
+    with_seeds = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 2 else " and ".join(map(str, seeds))
+    lines = [
+        f"tuned: each row by the same search, {number} pilot runs a row with seeds {with_seeds}, "
+        f"none of which is measured{_judges(dict(found))}"
+    ]
+    lines += _not_tuned(comparison, dict(found))
+    lines += [_judged(comparison, place, tuned) for place, tuned in found if tuned.pilots]
+    lines += _below(comparison)
+    for place, tuned in found:
+        for key, side in tuned.edges.items():
+            beyond = "higher" if side == "high" else "lower"
+            value = _value(comparison.cells[place], key)
+            lines.append(
+                f"edge: {_named_row(comparison, place)}: no {beyond} {key} than {value} was tried near the row's other "
+                "values, and the optimum may lie there"
+            )
+    return lines
+
+
+def _judges(found: Mapping[int, Tuned]) -> str:
+    """Return the seeds of the pilots that judge, and how many of the row's pilots these are."""
+    judgement = next((one.judgement for one in found.values() if one.judgement is not None), None)
+    if judgement is None:
+        return ""
+    seeds = len(judgement.after)
+    last = judgement.first + seeds - 1
+    return (
+        f"; {seeds} or {2 * seeds} of them judge the best candidate and the row as it is afresh, with seeds "
+        f"{judgement.first} to {last}"
+    )
+
+
+def _judged(comparison: Comparison, place: int, tuned: Tuned) -> str:
+    """Return the risk of what was found on pilots that did not choose it, and whether it was taken."""
+    row, judgement = _named_row(comparison, place), tuned.judgement
+    if judgement is None:
+        return f"not judged: {row} was tuned by an earlier version, which had no pilots for it; compare again has them"
+    if judgement.holds:
+        return f"judged: {row}: {'; '.join(filter(None, [judgement.sentence, judgement.worse]))}"
+    why = "no other did better" if judgement.after == judgement.before else "the best gains no more than luck"
+    return f"judged: {row} stays as it is, since {why}: {judgement.sentence}"
+
+
+def _below(comparison: Comparison) -> list[str]:
+    """Return which rows err less as they are than others do with what was found for them."""
+    lines = []
+    for group in comparison.groups():
+        for place in group:
+            beaten = [_named_row(comparison, other) for other in group if _errs_less(comparison, place, other)]
+            if beaten:
+                lines.append(
+                    f"below: {_named_row(comparison, place)} errs less untuned than tuned {'; '.join(beaten)}, by more "
+                    "than one standard error of paired seeds"
+                )
+    return lines
+
+
+def _errs_less(comparison: Comparison, place: int, other: int) -> bool:
+    """Return whether a row as it is errs less than another one tuned: in pilots, or measured if it has none."""
+    one, tuned = (comparison.cells[row].tuned for row in (place, other))
+    if place == other or one is None or tuned is None or tuned.judgement is None:
+        return False
+    if one.judgement is not None:
+        return lower(one.judgement.given, tuned.judgement.chosen)
+    name = "global_risk" if tuned.judgement.pooled else "risk"
+    ones, others = ({run.seed: run.final.get(name, np.nan) for run in comparison.done(row)} for row in (place, other))
+    shared = [seed for seed in ones if seed in others]
+    found = [np.array([risks[seed] for seed in shared]) for risks in (ones, others)]
+    return not one.pilots and len(shared) > 1 and lower(*found)
+
+
+def _not_tuned(comparison: Comparison, found: Mapping[int, Tuned]) -> list[str]:
+    fixed = [_named_row(comparison, place) for place, tuned in found.items() if not tuned.pilots]
+    return [f"not tuned, since they have no such key: {'; '.join(fixed)}"] if fixed else []
+
+
+def _untuned(comparison: Comparison) -> list[str]:
+    """Return a note on numbers that were given once for rows with different protocols or learners."""
+    once = []
+    for key in GIVEN:
+        if any(varied == key or varied.startswith(f"{key}.") for varied in comparison.keys):
+            continue  # its values are what is compared
+        numbers = [
+            (number, toml({part: cell.config[part] for part in ("learner", "protocol")}))
+            for cell in comparison.cells
+            if (number := _number(value_at(cell.config, key))) is not None
+        ]
+        for number in dict.fromkeys(number for number, _ in numbers):
+            if len({parts for other, parts in numbers if other == number}) > 1:
+                once.append(f"{key} = {shown(number)}")
+    if not once:
+        return []
+    return [f"untuned: {', '.join(once)} was given once for rows that may want others; --tune finds each row's own"]
+
+
+def _number(value: Any) -> float | None:
+    """Return the number of a key, or of the schedule there; None of a word, of what data decide, and of none."""
+    if isinstance(value, Mapping):
+        value = (
+            None
+            if value.get("name") in ("auto", "relative")
+            else next((value[key] for key in ("initial", "scale", "value") if key in value), None)
+        )
+    return float(value) if isinstance(value, int | float) and value > 0.0 else None
+
+
+def _value(cell: Cell, key: str) -> str:
+    value = value_at(cell.config, key)
+    return NOT_APPLICABLE if value is None else f"{value:g}" if isinstance(value, float) else toml(value)
+
+
+def _named_row(comparison: Comparison, place: int) -> str:
+    every = range(len(comparison.keys))
+    return label(comparison, comparison.cells[place].labels, every) or "the experiment"
+
+
+# Names and formats of a comparison's figures.
+
+HEADINGS = {
+    "risk": "risk",
+    CHANGE: "risk change",
+    "error": "error",
+    "global_risk": "pooled risk",
+    "global_error": "pooled error",
+    "model_order": "model order",
+    "disagreement": "disagreement",
+    "violation": "violation",
+    "bytes_sent": "bytes sent",
+    "seconds": "seconds",
+}
+"""The columns of the table."""
+
+
+def pair(mean: float, deviation: float) -> str:
+    """Write a mean with its deviation: two significant digits of the deviation decide how many the mean has.
+
+    Examples
+    --------
+    >>> pair(0.41234, 0.0123), pair(1523456.0, 20000.0), pair(16.0, float("nan"))
+    ('0.412 ± 0.012', '(1.523 ± 0.020)e6', '16')
+    """
+    if not math.isfinite(mean):
+        return "–"
+    center, spread, exponent = rounded(mean, deviation)
+    suffix = f"e{exponent}" if exponent else ""
+    if not spread:
+        return center + suffix
+    return f"({center} ± {spread}){suffix}" if suffix else f"{center} ± {spread}"
+
+
+def rounded(mean: float, deviation: float) -> tuple[str, str, int]:
+    """Return mean and deviation with the same decimals, and the power of ten taken out of both; no deviation is ""."""
+    # Equal runs leave a deviation at rounding level, which must not ask for sixteen digits of the mean.
+    spread = deviation if math.isfinite(deviation) and deviation > 1e-12 * abs(mean) else 0.0
+    largest = max(abs(mean), spread)
+    magnitude = math.floor(math.log10(largest)) if largest > 0 else 0
+    exponent = magnitude if magnitude >= 6 or magnitude < -3 else 0
+    mean, spread, magnitude = mean / 10.0**exponent, spread / 10.0**exponent, magnitude - exponent
+    wanted = 1 - math.floor(math.log10(spread)) if spread > 0 else 3 - magnitude
+    decimals = max(0, min(wanted, 3 - magnitude))
+    if spread == 0:
+        center = f"{mean:.{decimals}f}"
+        return center.rstrip("0").rstrip(".") if "." in center else center, "", exponent
+    return f"{mean:.{decimals}f}", f"{spread:.{decimals}f}", exponent
+
 
 MARKS = {
     "worse_than_constant": "†",
@@ -52,7 +262,7 @@ def above(comparison: Comparison) -> list[str]:
 
 def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     """Return the units of figures, how rows were tuned, why runs failed, which are the same, and what marks mean."""
-    notes = [*_units(comparison), *tuning_notes.notes(comparison)]
+    notes = [*_units(comparison), *notes_on_tuning(comparison)]
     for row in rows:
         cell = _cell(comparison, row)
         notes += [f"failed: {cell}: {reason}" for reason in _alike(row.reasons)]
@@ -136,7 +346,7 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
     ]
     found: dict[str, dict[str, list[Any]]] = {}
     asked = [key.removesuffix(".name") for key in comparison.keys]
-    tuned = tuning_notes.tuned_keys(comparison)
+    tuned = tuned_keys(comparison)
     for key in sorted({key for table in tables for key in table}):
         above, _, last = key.rpartition(".")
         if key in comparison.keys or key in tuned or (last == "name" and above in asked):
@@ -225,3 +435,179 @@ def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
             yield from _entries(value, f"{path}{key}.")
         else:
             yield f"{path}{key}", value
+
+
+# The differences that a comparison's paired seeds support, in words: rows, sizes and numbers of seeds.
+
+SENTENCES = 12
+"""Sentences under the table on a terminal."""
+
+HEAD = "supported by paired seeds (sign-flip test; 1 line in 20 may name a difference where there is none):"
+
+WHOLE = {
+    "open": "no supported difference between {}",
+    "equal": "{} are equal in every seed",
+    "few": f"fewer than {FEWEST} seeds shared by {{}}",
+}
+"""The sentence where it is true of all pairs of rows."""
+
+PART = {
+    "open": "no supported difference to {}",
+    "equal": "equal to {} in every seed",
+    "few": f"fewer than {FEWEST} seeds shared with {{}}",
+}
+"""The sentence on the best row and the rows for which it is true."""
+
+AT_LEAST = f"at least {FEWEST} seeds are needed to tell which row is better"
+
+
+def best(comparison: Comparison) -> dict[str, set[int]]:
+    """Return for each column the rows that beat all others under the same circumstances, as the seeds support.
+
+    Less is better in the figures of ``RANKED`` only. The row with the best risk has the best change of it, unless the
+    change is held against that row.
+    """
+    beaten: dict[str, dict[int, set[int]]] = {figure: {} for figure in RANKED}
+    present: dict[str, set[int]] = {figure: set() for figure in RANKED}
+    for one in comparison.differences():
+        present[one.figure] |= {one.better, one.worse}
+        if one.supported:
+            beaten[one.figure].setdefault(one.better, set()).add(one.worse)
+    found: dict[str, set[int]] = {figure: set() for figure in RANKED}
+    for group in comparison.groups():
+        for figure in RANKED:
+            alike = present[figure] & set(group)
+            found[figure] |= {cell for cell in alike if beaten[figure].get(cell, set()) == alike - {cell}}
+    return found | {CHANGE: {cell for cell in found["risk"] if comparison.reference(cell) != cell}}
+
+
+def supported(comparison: Comparison, most: int | None = None) -> list[str]:
+    """Return the supported differences: a line on the test, and a sentence for each figure and group.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    most : int, optional
+        Sentences; of the others only the number is given. None for all of them.
+    """
+    found = comparison.differences()
+    if not found:
+        return []
+    seeds = max(one.seeds for one in found)
+    if seeds < FEWEST:
+        asked = len({run.seed for run in comparison.runs})
+        if asked < FEWEST:
+            odds = f"; of two rows that do not differ, one is ahead in all of {asked} once in {2 ** (asked - 1)} times"
+            return [f"{AT_LEAST}: --seeds {FEWEST} or more{odds if asked > 1 else ''}"]
+        return [f"{AT_LEAST}, and no two rows share more than {seeds} with runs that ended and are not the same"]
+    sentences = []
+    for figure in (figure for figure in RANKED if figure not in comparison.repeated):
+        for group in comparison.groups():
+            alike = [one for one in found if one.figure == figure and one.better in group]
+            if alike:
+                sentences.append(_sentence(comparison, alike))
+    shown = sentences if most is None else sentences[:most]
+    lines = [HEAD, *shown]
+    if left := len(sentences) - len(shown):
+        place = "Comparison.differences()" if comparison.folder is None else comparison.folder / "comparison.txt"
+        lines.append(f"and {left} more in {place}")
+    return [*lines, *_hint(comparison, found)]
+
+
+def row_name(comparison: Comparison, cell: int) -> str:
+    """Return the name of a row among those under the same circumstances."""
+    return label(comparison, comparison.cells[cell].labels, comparison.inner) or "the experiment"
+
+
+def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
+    """Return sentences on the rows that the best row beats and does not beat, then on those that others beat."""
+    figure = alike[0].figure
+    cells = sorted({cell for one in alike for cell in (one.better, one.worse)})
+    names = {cell: _quoted(row_name(comparison, cell)) for cell in cells}
+    kinds: dict[str, list[Difference]] = {}
+    for one in alike:
+        kinds.setdefault(_kind(one), []).append(one)
+    wins = kinds.get("supported", [])
+    if len(kinds) == 1 and not wins:
+        texts = WHOLE[next(iter(kinds))].format(_and([names[cell] for cell in cells]))
+    else:
+        losses = {cell: sum(one.worse == cell for one in wins) for cell in cells}
+        first = min(cells, key=lambda cell: (losses[cell], _mean(comparison, cell, figure), cell))
+        of_first = [one for one in wins if one.better == first]
+        clauses = [_amounts(names, of_first) if of_first else f"lowest in {names[first]}"]
+        for kind, text in PART.items():
+            rivals = [
+                names[one.worse if one.better == first else one.better]
+                for one in kinds.get(kind, ())
+                if first in (one.better, one.worse)
+            ]
+            clauses += [text.format(_and(rivals))] if rivals else []
+        for cell in cells:
+            beaten = [names[one.worse] for one in wins if one.better == cell != first]
+            clauses += [f"{names[cell]} beats {_and(beaten)}"] if beaten else []
+        texts = "; ".join(clauses)
+    return f"{_where(comparison, cells[0])}{HEADINGS[figure]}: {texts}"
+
+
+def _amounts(names: Mapping[int, str], wins: Sequence[Difference]) -> str:
+    """Return a row's leads over others, largest first, and their numbers of seeds; once if they are equal."""
+    ordered = sorted(wins, key=lambda one: -one.mean)
+    counts = [f"in {one.wins} of {one.seeds} seeds" for one in ordered]
+    once = len(set(counts)) == 1
+    words = [
+        f"{names[one.worse]} by {pair(one.mean, one.deviation)}{'' if once else f' {count}'}"
+        for one, count in zip(ordered, counts, strict=True)
+    ]
+    each = f"{', each' if len(wins) > 1 else ''} {counts[0]}" if once else ""
+    return f"{names[ordered[0].better]} beats {_and(words)}{each}"
+
+
+def _kind(one: Difference) -> str:
+    if one.seeds < FEWEST:
+        return "few"
+    if one.mean == one.deviation == 0.0:
+        return "equal"
+    return "supported" if one.supported else "open"
+
+
+def _mean(comparison: Comparison, cell: int, figure: str) -> float:
+    """Return the mean of a figure over the runs that have it."""
+    found = [run.final.get(figure, math.nan) for run in comparison.done(cell)]
+    finite = [number for number in found if math.isfinite(number)]
+    return math.fsum(number / len(finite) for number in finite)
+
+
+def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
+    """Return a note on differences with one sign in all seeds, which more seeds may support; or nothing."""
+    counted = [one for one in found if one.figure not in comparison.repeated]
+    agreed = [one for one in counted if _kind(one) == "open" and one.wins == one.seeds]
+    if not agreed:
+        return []
+    seeds = max(one.seeds for one in agreed)
+    rows = max(len(group) for group in comparison.groups())
+    count = f"{len(agreed)} differences have" if len(agreed) > 1 else "one difference has"
+    return [
+        f"{count} the same sign in all seeds and not enough of them: among {rows} rows chance alone has some such; "
+        f"--seeds {2 * seeds} tells more"
+    ]
+
+
+def _where(comparison: Comparison, cell: int) -> str:
+    """Return the circumstances of a row that others do not have, as the beginning of a sentence."""
+    labels = comparison.cells[cell].labels
+    counted = [
+        place
+        for place in range(len(comparison.keys))
+        if place not in comparison.inner and len({other.labels[place] for other in comparison.cells}) > 1
+    ]
+    text = label(comparison, labels, counted)
+    return f"{text}, " if text else ""
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if "," in name else name
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -7,28 +7,245 @@ import io
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
-from kernelswarm.simulations.comparison.latex import as_latex
-from kernelswarm.simulations.comparison.supported import SENTENCES, best, row_name, supported
-from kernelswarm.simulations.comparison.table_columns import (
-    Figure,
-    bold,
-    figure_columns,
-    label_columns,
-    once,
-    runs_column,
+from kernelswarm.simulations.comparison.table_notes import (
+    HEADINGS,
+    MARKS,
+    SENTENCES,
+    above,
+    as_cells,
+    best,
+    explanation,
+    marks,
+    pair,
+    rounded,
+    row_name,
+    supported,
+    tuned_columns,
+    tuned_keys,
+    under,
 )
-from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, under
-from kernelswarm.simulations.comparison.tuning_notes import as_cells, tuned_keys
-from kernelswarm.simulations.core.messages import visible
-from kernelswarm.simulations.machine.whole_files import write_text
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.files import write_text
+from kernelswarm.simulations.core.messages import nearest, shown, visible
 from kernelswarm.simulations.records.outcome import METRICS
+from kernelswarm.simulations.records.series import TWINS
 
 if TYPE_CHECKING:
-    from kernelswarm.simulations.records.outcome import Comparison
+    from kernelswarm.simulations.records.outcome import Comparison, Row
+
+# The columns of a comparison's table, whatever it is written in.
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One cell of the table.
+
+    Parameters
+    ----------
+    mean, deviation : float
+        Over the seeds; NaN where there is none.
+    best : bool
+        Whether the seeds support that it is lower than all others under the same circumstances.
+    marks : tuple of str
+        The kinds of verdict that are marked at it.
+    """
+
+    mean: float
+    deviation: float
+    best: bool
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of figures with its heading."""
+
+    name: str
+    heading: str
+    figures: tuple[Figure, ...]
+
+
+def figure_columns(comparison: Comparison, rows: Sequence[Row], chosen: Sequence[str] = ()) -> list[Column]:
+    """Return the columns that hold a number in some row.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    rows : sequence of Row
+        Its rows, which hold the chosen columns.
+    chosen : sequence of str
+        The measured columns in their order; those of ``HEADINGS`` when left out, but for errors that are the risks.
+
+    Raises
+    ------
+    InputError
+        A chosen column was not measured.
+    """
+    known = {name for row in rows for name, mean in row.mean.items() if math.isfinite(mean)}
+    for name in chosen:
+        if name not in known:
+            listed = [*(key for key in HEADINGS if key in known), *sorted(measured(comparison) - set(HEADINGS))]
+            raise InputError(
+                f"columns = {shown(name)} has no figure{nearest(name, listed)} (known: {', '.join(listed)})"
+            )
+    of = best(comparison)
+    return [
+        Column(
+            name,
+            HEADINGS.get(name, name.replace("_", " ")),
+            tuple(
+                Figure(
+                    row.mean[name],
+                    row.deviation[name],
+                    place in of.get(name, ()) and math.isfinite(row.mean[name]),
+                    tuple(marks(row, name)),
+                )
+                for place, row in enumerate(rows)
+            ),
+        )
+        for name in (chosen or (name for name in HEADINGS if name not in comparison.repeated))
+        if name in known
+    ]
+
+
+def measured(comparison: Comparison) -> set[str]:
+    """Return the names of all figures that some run has ended with."""
+    return {name for run in comparison.runs for name, value in run.final.items() if math.isfinite(value)}
+
+
+def label_columns(comparison: Comparison, rows: Sequence[Row]) -> list[list[str]]:
+    """Return the columns of varied values, and of those that each row was tuned to, each with its heading."""
+    if not comparison.keys:
+        return [["experiment", *("as given" for _ in rows)], *tuned_columns(comparison)]
+    headings = [key.removesuffix(".name") for key in comparison.keys]
+    varied = [[heading, *(row.labels[place] for row in rows)] for place, heading in enumerate(headings)]
+    return [*varied, *tuned_columns(comparison)]
+
+
+def runs_column(rows: Sequence[Row]) -> list[str]:
+    """Return the column that counts the runs."""
+    return ["runs", *map(_count, rows)]
+
+
+def once(comparison: Comparison, chosen: Sequence[str] = ()) -> list[str]:
+    """Return which columns are left out since they are others once more; nothing where columns are chosen."""
+    left = [] if chosen else [name for name in TWINS if name in comparison.repeated]
+    return [f"{HEADINGS[name]}: the same numbers as {HEADINGS[TWINS[name]]} in all runs, shown once" for name in left]
+
+
+def bold(comparison: Comparison) -> list[str]:
+    """Return the meaning of bold numbers, if there are any."""
+    if not any(best(comparison).values()):
+        return []
+    return ["bold: lower than in all other rows under the same circumstances, as the paired seeds support"]
+
+
+def _count(row: Row) -> str:
+    same = sum(len(seeds) - 1 for seeds in row.equal)
+    text = f"{row.done} of {row.done + same + row.failed}" if row.failed or same else str(row.done)
+    return f"{text}, {same} equal" if same else text
+
+
+# A comparison as a table for LaTeX: the digits of the table on a terminal, rules of the package booktabs.
+
+LATEX_MARKS = {
+    "worse_than_constant": r"\dagger",
+    "nothing_learned": r"\ddagger",
+    "everything_kept": r"\S",
+    "in_parts": r"\P",
+    "own_crowded_out": r"\|",
+    "targets_below_zero": r"\#",
+}
+
+
+def as_latex(comparison: Comparison, columns: Sequence[str] = (), spread: bool = True) -> str:
+    r"""Return a ``tabular`` that needs the package ``booktabs``; what bold numbers and marks mean is in its comments.
+
+    Numbers have the digits that the table on a terminal gives them, bold ones too, and so do means without their
+    deviations. A power of ten that all numbers of a column have stands in its heading.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    columns : sequence of str
+        The measured columns that are shown, in this order; the usual ones when left out.
+    spread : bool
+        Whether the standard deviations over the seeds are shown.
+    """
+    rows = comparison.rows(columns)
+    labels = [[escape(text) for text in column] for column in label_columns(comparison, rows)]
+    figures = figure_columns(comparison, rows, columns)
+    table = [*labels, *(_written(column, spread) for column in figures), runs_column(rows)]
+    lines = [" & ".join(line) + r" \\" for line in zip(*table, strict=True)]
+    several = spread and any(row.done > 1 for row in rows)
+    explained = ["mean and standard deviation over seeds"] if several else []
+    notes = [*above(comparison), *explained, *bold(comparison), *supported(comparison)]
+    notes += [*once(comparison, columns), *under(comparison, rows)]
+    return "\n".join(
+        [
+            *(f"% {' '.join(note.split())}" for note in notes),
+            rf"\begin{{tabular}}{{{'l' * len(labels)}{'r' * (len(table) - len(labels))}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def _written(column: Column, spread: bool) -> list[str]:
+    powers = {rounded(one.mean, one.deviation)[2] for one in column.figures if math.isfinite(one.mean) and one.mean}
+    shared = powers.pop() if len(powers) == 1 else 0
+    heading = escape(column.heading)
+    if shared:
+        heading += rf" ($\times 10^{{{shared}}}$)"
+    return [heading, *(_cell(one, spread, shared) for one in column.figures)]
+
+
+def _cell(figure: Figure, spread: bool, shared: int) -> str:
+    if not math.isfinite(figure.mean):
+        return "--"
+    center, deviation, power = rounded(figure.mean, figure.deviation)
+    text = rf"\mathbf{{{center}}}" if figure.best else center
+    if spread and deviation:
+        text += rf" \pm {deviation}"
+    if power and not shared:
+        text = (rf"({text})" if spread and deviation else text) + rf" \times 10^{{{power}}}"
+    texts = "".join(LATEX_MARKS[kind] for kind in figure.marks)
+    return f"${text}^{{{texts}}}$" if texts else f"${text}$"
+
+
+def escape(text: str) -> str:
+    """Return ``text`` so that LaTeX prints it as it is, on one line.
+
+    Examples
+    --------
+    >>> escape("penalty_max = 5%")
+    'penalty\\\\_max = 5\\\\%'
+    """
+    special = {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "–": "--",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        **{character: rf"\{character}" for character in "&%$#_{}"},
+    }
+    written = "".join(special.get(character, character) for character in " ".join(text.split()))
+    return f"{{}}{written}" if written.startswith(("[", "*")) else written  # which would be an argument of \\
+
 
 OWN = ("rmse",)
 """Figures that only runs on own data have; of others the CSV files have empty columns."""

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelswarm.shallow_json import parse
-from kernelswarm.simulations.comparison.comparison_folder import AFRESH, Described
-from kernelswarm.simulations.comparison.origins import Digests, origins
+from kernelswarm.simulations.comparison.best_values import tuned
+from kernelswarm.simulations.comparison.comparison_folder import AFRESH, Described, Digests, origins
+from kernelswarm.simulations.comparison.trials import APART
+from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.files import write_text
 from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.judging import Figures, Judgement, Tuned
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell
-from kernelswarm.simulations.machine import parallel
-from kernelswarm.simulations.machine.whole_files import write_text
-from kernelswarm.simulations.suggestion.trials import APART
-from kernelswarm.simulations.suggestion.tuning import tuned
 
 TUNING = "tuning.json"
 """The file in a comparison's folder that keeps what was found for each row."""

@@ -1,1 +1,1 @@
-"""The basis of all layers: errors, words, seeds, checksums, descriptions of data."""
+"""The basis of all layers: errors, messages, seeds, files, and what this machine has."""

@@ -3,17 +3,222 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from math import isfinite
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.shallow_json import parse
-from kernelswarm.simulations.core.coding import Coding
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
+
+# The coding of the data's columns as a learner's numbers; fitted once, and kept with a model.
 
 Array = npt.NDArray[np.float64]
+
+Kind = Literal["number", "truth", "words", "ranks", "time", "clock", "duration"]
+"""The kinds of columns: numbers, truth values, words, words in an order, moments, times of day, or lengths of time."""
+
+HELD: dict[Kind, str] = {
+    "number": "numbers",
+    "truth": "truth values",
+    "words": "words",
+    "ranks": "words in an order",
+    "time": "dates or times",
+    "clock": "times of day",
+    "duration": "lengths of time",
+}
+"""The names of the kinds in messages."""
+
+ALIKE: dict[Kind, Kind] = {"truth": "number", "ranks": "words"}
+"""Kinds that columns of others can be read as."""
+
+Written = Literal["", ".", ",", "day", "month", "year"]
+"""The formats of numbers and dates in text."""
+
+Missing = Literal["refuse", "drop", "mean", "last"]
+"""The treatment of missing values: refused, rows dropped, the training rows' mean, or the last value before."""
+
+DAY = 86_400e6
+"""Microseconds in a day."""
+
+CYCLES = (("hour", 1.0, 0.0), ("weekday", 7.0, 3.0), ("season", 365.2425, 0.0))
+"""Name and length, in days, of what times repeat, with the days from the beginning of one to that of 1970."""
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """One column of the data, whose values are given as numbers: those of `values_are`, nan where one is missing.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    kind
+        What it holds.
+    words
+        The different words of a column of words, each of which becomes a column of 0 and 1; or of words in an order,
+        which become 0, 1, 2, ...
+    zoned
+        Whether moments are of a time zone; they count in UTC then.
+    cycles
+        Whether hour, weekday and season become columns too.
+    origin
+        Of moments, the first of the training rows, in microseconds since 1970.
+    fill
+        The replacement of a missing value, as a value of the column; None where they are refused.
+    codes
+        Values that stand for missing ones: numbers or text.
+    written
+        How text says numbers or dates, where some has shown it: "." or ",", which stands before fractions, or "day",
+        "month" or "year", which comes first.
+    """
+
+    name: str
+    kind: Kind = "number"
+    words: tuple[str, ...] = ()
+    zoned: bool = False
+    cycles: bool = False
+    origin: float = 0.0
+    fill: float | None = None
+    written: Written = ""
+    codes: tuple[float | str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        if self.kind == "words":
+            return tuple(f"{self.name}={word}" for word in self.words)
+        first = f"{self.name} in days" if self.kind in ("time", "clock", "duration") else self.name
+        waves = [f"{cycle} {wave}" for cycle, _, _ in self._cycles for wave in ("sine", "cosine")]
+        return (first, *(f"{self.name} {wave}" for wave in waves))
+
+    def coded(self, values: Array, words: Sequence[str] = ()) -> Array:
+        """Return the columns (n, k) of values (n,); missing values without a fill stay nan.
+
+        Parameters
+        ----------
+        values
+            Numbers; truth values as 0 and 1; the places of words in ``words``; times in microseconds, moments since
+            1970.
+        words
+            The words that the places are of. One that the column does not know is 0 in all of its columns.
+
+        Raises
+        ------
+        ValueError
+            A word is none of those in an order.
+        """
+        if self.kind in ("words", "ranks"):
+            places = {word: place for place, word in enumerate(self.words)}
+            known = np.array([places.get(word, -1) for word in words] or [-1], dtype=np.float64)
+            missing = np.isnan(values)
+            values = np.where(missing, np.nan, known[np.where(missing, 0, values).astype(np.intp)])
+        if self.fill is not None:
+            values = np.where(np.isnan(values), self.fill, values)
+        if self.kind == "words":
+            return np.where(np.isnan(values)[:, None], np.nan, values[:, None] == np.arange(len(self.words)))
+        if self.kind == "ranks" and (values == -1.0).any():
+            unknown = next(word for word in words if word not in self.words)
+            raise ValueError(f"column {shown(self.name)} holds {shown(unknown)}, which has no place in its order")
+        if self.kind not in ("time", "clock", "duration"):
+            return values[:, None]
+        columns = [(values - self.origin) / DAY]
+        for _, length, offset in self._cycles:
+            angle = 2.0 * np.pi * np.mod(values / DAY + offset, length) / length
+            columns += [np.sin(angle), np.cos(angle)]
+        return np.column_stack(columns)
+
+    @property
+    def _cycles(self) -> tuple[tuple[str, float, float], ...]:
+        """The periods of the column: a time of day has only the day, a length of time none."""
+        return {"time": CYCLES, "clock": CYCLES[:1]}.get(self.kind, ()) if self.cycles else ()
+
+    def __str__(self) -> str:
+        """Describe the coding of the column in a few words; empty where its numbers stay."""
+        if self.kind == "words":
+            return f"{self.name} (0 or 1 for each of {number_of(len(self.words), 'word')})"
+        if self.kind == "ranks":
+            return f"{self.name} ({self.words[0]} = 0 to {self.words[-1]} = {len(self.words) - 1})"
+        cycles = f" and {', '.join(cycle for cycle, _, _ in self._cycles)} as sine and cosine" if self._cycles else ""
+        if self.kind == "time":
+            first = np.datetime64(int(self.origin), "us").astype("datetime64[s]")
+            return f"{self.name} (days since {str(first).replace('T', ' ')}{' UTC' * self.zoned}{cycles})"
+        return f"{self.name} (in days{cycles})" if self.kind in ("clock", "duration") else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Coding:
+    """All columns of the inputs, in their order, and the treatment of missing values."""
+
+    columns: tuple[CodedColumn, ...]
+    missing: Missing = "refuse"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the p coded columns."""
+        return tuple(name for column in self.columns for name in column.names)
+
+    def coded(self, values: Array, read: Sequence[CodedColumn]) -> Array:
+        """Return the inputs (n, p) of values (n, columns); ``read`` has the words that their places are of."""
+        found = [
+            column.coded(own, other.words) for column, own, other in zip(self.columns, values.T, read, strict=True)
+        ]
+        return np.ascontiguousarray(np.column_stack(found), dtype=np.float64)
+
+    def __str__(self) -> str:
+        """Describe the coding of the columns that are not numbers."""
+        return ", ".join(filter(None, map(str, self.columns)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return lists, numbers and None, as JSON holds them."""
+        return {"missing": self.missing, "columns": [asdict(column) for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, table: Any, key: str) -> Coding:
+        """Undo `to_dict`; ``key`` is what messages call the table.
+
+        Raises
+        ------
+        ValueError
+            The table does not describe columns.
+        """
+        if not isinstance(table, dict) or not isinstance(table.get("columns"), list) or not table["columns"]:
+            raise ValueError(f"{key} must be a table with columns, not {shown(table)}")
+        if table.get("missing") not in get_args(Missing):
+            raise ValueError(f"{key}.missing must be one of {', '.join(get_args(Missing))}")
+        found = [_column(entry, f"{key}.columns[{place}]") for place, entry in enumerate(table["columns"])]
+        return cls(tuple(found), table["missing"])
+
+
+def _column(entry: Any, key: str) -> CodedColumn:
+    known = {field.name for field in fields(CodedColumn)}
+    if not isinstance(entry, dict) or {*entry} != known:
+        raise ValueError(f"{key} must be a table with {', '.join(sorted(known))}")
+    words, fill, origin, codes = entry["words"], entry["fill"], entry["origin"], entry["codes"]
+    right = (
+        isinstance(entry["name"], str)
+        and entry["kind"] in get_args(Kind)
+        and isinstance(words, list)
+        and all(isinstance(word, str) for word in words)
+        and len(set(words)) == len(words)
+        and (len(words) > 0) == (entry["kind"] in ("words", "ranks"))
+        and all(isinstance(entry[name], bool) for name in ("zoned", "cycles"))
+        and entry["written"] in get_args(Written)
+        and isinstance(codes, list)
+        and all(isinstance(code, str) or _is_finite(code) for code in codes)
+        and _is_finite(origin)
+        and (fill is None or _is_finite(fill))
+    )
+    if not right:
+        raise ValueError(f"{key} = {shown(entry)} does not describe a column")
+    return CodedColumn(**{**entry, "words": tuple(words), "codes": tuple(codes)})
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
 
 Labels = npt.NDArray[Any]
 """Labels of classes or nodes, (n,): all of them int64, float64, bool or text of a fixed width."""

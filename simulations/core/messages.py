@@ -12,7 +12,55 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from kernelswarm.simulations.core.terms import TERMS
+# Words of the field that several parts are meant by.
+
+TERMS: dict[str, tuple[str, ...]] = {
+    "admm": ("dkla", "odkla", "domkl"),
+    "alternating_direction_method_of_multipliers": ("dkla", "odkla", "domkl"),
+    "online_admm": ("odkla", "domkl"),
+    "d_sgd": ("diffusion", "gradient_tracking"),
+    "dgd": ("diffusion", "gradient_tracking"),
+    "decentralized_sgd": ("diffusion", "gradient_tracking"),
+    "decentralised_sgd": ("diffusion", "gradient_tracking"),
+    "decentralized_gradient_descent": ("diffusion", "gradient_tracking"),
+    "distributed_gradient_descent": ("diffusion", "gradient_tracking"),
+    "sgd": ("polk", "ogd", "random_features", "linear"),
+    "stochastic_gradient_descent": ("polk", "ogd", "random_features", "linear"),
+    "gradient_descent": ("polk", "ogd", "random_features", "linear"),
+    "gaussian_process": ("drfgp", "krls", "newton"),
+    "gaussian_process_regression": ("drfgp", "krls", "newton"),
+    "gp": ("drfgp", "krls", "newton"),
+    "kriging": ("drfgp", "krls", "newton"),
+    "ridge": ("batch", "newton", "rls"),
+    "kernel_ridge": ("batch", "newton", "krls"),
+    "kernel_ridge_regression": ("batch", "newton", "krls"),
+    "krr": ("batch", "newton", "krls"),
+    "lms": ("linear", "qklms", "diffusion"),
+    "least_mean_squares": ("linear", "qklms", "diffusion"),
+    "kernel_adaptive_filter": ("qklms", "krls", "rls"),
+    "adaptive_filter": ("qklms", "krls", "rls"),
+    "multiple_kernel_learning": ("multi_kernel", "raker", "adaraker", "domkl"),
+    "multi_kernel_learning": ("multi_kernel", "raker", "adaraker", "domkl"),
+    "mkl": ("multi_kernel", "raker", "adaraker", "domkl"),
+    "multi_task": ("multitask", "mocha", "ditto", "proximity"),
+    "multi_task_learning": ("multitask", "mocha", "ditto", "proximity"),
+    "personalized": ("ditto", "multitask", "mocha", "proximity"),
+    "personalized_learning": ("ditto", "multitask", "mocha", "proximity"),
+    "kernel_pca": ("okfe", "okfeb"),
+    "kpca": ("okfe", "okfeb"),
+    "risk_averse": ("colk", "cvar", "semivariance"),
+    "reinforcement_learning": ("policy_evaluation", "markov_reward"),
+    "temporal_difference": ("policy_evaluation", "markov_reward"),
+    "td": ("policy_evaluation", "markov_reward"),
+    "density_estimation": ("spppot", "poisson_process", "gaussian_density"),
+    "point_process": ("spppot", "poisson_process"),
+    "komp": ("polk", "epsilon"),
+    "asynchronous": ("bernoulli", "poisson", "stragglers"),
+    "packet_loss": ("uniform", "bursts"),
+    "time_varying": ("activation", "failures", "gossip", "one_peer"),
+}
+"""In lower case with underscores; those that one part alone is meant by are among the synonyms."""
+
 
 KIND = re.compile(r"_(kernel|loss|protocol|learner|topology|network|graph|algorithm|method|regression|learning)$")
 """The usual words after a name."""

@@ -16,23 +16,24 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of
-from kernelswarm.simulations.estimators.first_rows import untouched_where_refused
+from kernelswarm.simulations.data.rows import LARGEST
 from kernelswarm.simulations.estimators.judgement import measured_in_units
-from kernelswarm.simulations.estimators.labels import checked_classes, places_of, refuse_mixed, several
-from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, column
+from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, column, untouched_where_refused
 from kernelswarm.simulations.estimators.rows import (
+    NO_WEIGHT,
     Points,
     Samples,
+    checked_classes,
+    places_of,
     points_and_targets,
     refuse_largest,
     refuse_masked,
+    refuse_mixed,
+    several,
     sound_labels,
     sound_numbers,
 )
-from kernelswarm.simulations.estimators.weights import NO_WEIGHT
-from kernelswarm.simulations.models.model import class_probabilities
-from kernelswarm.simulations.models.temperature import ProgressiveValues
-from kernelswarm.simulations.streams.rows.rows import LARGEST
+from kernelswarm.simulations.records.model import ProgressiveValues, class_probabilities
 
 HEAVIER, HEAVIER_OF_CLASSES = 5.0, 100.0
 """So many times as heavy as the heaviest of the first rows a later one must not be. "auto" takes a step of two fifths

@@ -16,17 +16,17 @@ from sklearn.base import clone
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest
+from kernelswarm.simulations.data.rows import LARGEST
 from kernelswarm.simulations.estimators.estimators import (
     OnlineClassifier,
     OnlineRegressor,
     PolkClassifier,
     PolkRegressor,
 )
-from kernelswarm.simulations.estimators.first_rows import checked
-from kernelswarm.simulations.estimators.weights import weights_of
-from kernelswarm.simulations.models.model import Model
-from kernelswarm.simulations.models.model_files import save as save_model
-from kernelswarm.simulations.streams.rows.rows import LARGEST
+from kernelswarm.simulations.estimators.polk_estimator import checked
+from kernelswarm.simulations.estimators.rows import weights_of
+from kernelswarm.simulations.records.model import Model
+from kernelswarm.simulations.records.model_files import save as save_model
 
 Features = Mapping[Hashable, float]
 

@@ -9,13 +9,10 @@ from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import spaced
-from kernelswarm.simulations.estimators.rows import Samples, dense
-from kernelswarm.simulations.estimators.weights import thinned
-from kernelswarm.simulations.models.model import evaluated
-from kernelswarm.simulations.observing.kernel_reach import ALONE, reach
-from kernelswarm.simulations.observing.unsuited.loss_units import loss_units
-from kernelswarm.simulations.observing.unsuited.strongly_regularized import held_down
-from kernelswarm.simulations.streams.written.far_targets import far_targets
+from kernelswarm.simulations.data.suspicious import far_targets
+from kernelswarm.simulations.estimators.rows import Samples, dense, thinned
+from kernelswarm.simulations.records.model import evaluated
+from kernelswarm.simulations.running.unsuited import ALONE, held_down, loss_units, reach
 
 Array = npt.NDArray[np.float64]
 

@@ -9,14 +9,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from kernelswarm.agents.learners.resolving import automatic_keys
-from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.estimators import first_rows
+from kernelswarm.simulations.estimators import polk_estimator
 from kernelswarm.simulations.estimators.polk_estimator import Array, kernel_for, refuse_other_inputs
-from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans
-from kernelswarm.simulations.estimators.threads import threads
+from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans, threads
 from kernelswarm.simulations.experiment.parts import fill
 
 
@@ -51,9 +50,9 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Follow the rows of X (n, p), which may be sparse, as well, in their order."""
-        with first_rows.untouched_where_refused(self):
+        with polk_estimator.untouched_where_refused(self):
             samples = _unlabelled(points_of(self, X, reset=not self.__sklearn_is_fitted__()))
-            first_rows.learn_on(self, samples, self._begin, self._visit)
+            polk_estimator.learn_on(self, samples, self._begin, self._visit)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -89,7 +88,7 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         refuse_other_inputs(kernel, points.shape[1])
         self.subspace_ = Subspace(kernel, tracking, points.shape[1])
         self._n_features_out = tracking.rank
-        first_rows.remember(self)
+        polk_estimator.remember(self)
         self._visit(samples)
 
     def _keys(self) -> dict[str, Any]:
@@ -172,7 +171,7 @@ class OnlineKernelFeatures(SubspaceTransformer):
         step: Any = "normalized",
         update: str = "nonparametric",
         censoring: Any = 0.0,
-        first: int = first_rows.FIRST,
+        first: int = polk_estimator.FIRST,
     ) -> None:
         self.rank = rank
         self.kernel = kernel
@@ -227,7 +226,7 @@ class BudgetedKernelFeatures(SubspaceTransformer):
         step: Any = "normalized",
         update: str = "nonparametric",
         censoring: Any = "moving_average",
-        first: int = first_rows.FIRST,
+        first: int = polk_estimator.FIRST,
     ) -> None:
         self.rank = rank
         self.budget_size = budget_size

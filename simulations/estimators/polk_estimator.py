@@ -6,12 +6,12 @@ import dataclasses
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, cast, get_args, get_type_hints
+from typing import Any, ClassVar, NamedTuple, cast, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -21,29 +21,155 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, resolved_learner
 from kernelswarm.agents.learners.weighted_loss import Weighted
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Budget, TargetOrder
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.agents.parts.plain_parts import kernel_diagonal
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
-from kernelswarm.agents.plain.kernels import kernel_diagonal
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
-from kernelswarm.simulations.estimators import first_rows
 from kernelswarm.simulations.estimators.judgement import measured_in_units, message
-from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans, variance
-from kernelswarm.simulations.estimators.threads import threads
-from kernelswarm.simulations.estimators.weights import eased, in_units, thinned, unit_of, weights_of
+from kernelswarm.simulations.estimators.rows import (
+    Points,
+    Samples,
+    dense,
+    eased,
+    in_units,
+    points_of,
+    refuse_wide,
+    spans,
+    thinned,
+    threads,
+    unit_of,
+    variance,
+    weights_of,
+)
 from kernelswarm.simulations.experiment.parts import build, fill
 from kernelswarm.simulations.experiment.registry import find
-from kernelswarm.simulations.models.model import Model, evaluated
-from kernelswarm.simulations.models.model_files import save as save_model
+from kernelswarm.simulations.records.model import Model, evaluated
+from kernelswarm.simulations.records.model_files import save as save_model
+
+# The first rows of a stream, which `partial_fit` keeps until what is not given can be measured on them.
+#
+# A bandwidth, a step size or a mean that one row tells is wrong for ever. So the first rows are kept, and what has been
+# learned from them begins afresh, from all of them, whenever they have become a quarter more, the last time when there
+# are `first`. A first call with that many begins at once and keeps none.
+
+FIRST = 100
+"""Rows that an estimator's defaults are measured on."""
+
+GROWN = 1.25
+"""So many times as many rows are worth another beginning, which takes as long as learning from a hundred."""
+
+
+READ_LATER = frozenset({"epochs", "shuffle", "random_state", "n_jobs"})
+"""Parameters that `fit`, or each call, reads: the next one takes the new value."""
+
+
+class FirstRows(NamedTuple):
+    """The rows that have come, and how many there were when the learner last began."""
+
+    samples: Samples
+    begun: int
+
+
+def learn_on(
+    estimator: Any, samples: Samples, begin: Callable[[Samples], None], follow: Callable[[Samples], None]
+) -> None:
+    """Learn from further rows, or begin, from these and all that came before, while there are not yet ``first``.
+
+    A parameter that has changed takes effect while the first rows are kept, since learning begins with it afresh, and
+    is refused later with a RefusedKey.
+
+    Parameters
+    ----------
+    estimator : object
+        Has the parameter ``first``; its attribute ``_first_rows`` holds the `FirstRows` while there are any, else None.
+    samples : Samples
+        The rows that have come.
+    begin : callable
+        Makes the learner anew from the first rows, and has it learn from them.
+    follow : callable
+        Has the learner learn from rows.
+    """
+    wanted = checked(estimator.first)
+    kept: FirstRows | None = getattr(estimator, "_first_rows", None)
+    changed = _changed(estimator)
+    if kept is None and estimator.__sklearn_is_fitted__():
+        if changed:
+            value, before = getattr(estimator, changed), estimator._begun_with[changed]
+            raise RefusedKey(
+                changed,
+                f"= {shown(value)} was {shown(before)} when learning began, and what was learned depends on it: call "
+                "fit, or make a new estimator",
+            )
+        follow(samples)
+        return
+    begun, together = (0, samples) if kept is None else (kept.begun, kept.samples.followed_by(samples))
+    heavier = kept is not None and _are_heavier(samples, kept.samples)
+    if together.size >= min(wanted, GROWN * begun) or heavier or changed:
+        begun = together.size
+        begin(together)
+    else:
+        follow(samples)
+    estimator._first_rows = FirstRows(together.held(), begun) if together.size < wanted else None
+
+
+def remember(estimator: Any) -> None:
+    """Keep the parameters that an estimator begins with."""
+    estimator._begun_with = estimator.get_params(deep=False)
+
+
+def _changed(estimator: Any) -> str:
+    """Return a parameter that is another than when learning began, else nothing; not one that is read each time."""
+    for name, before in getattr(estimator, "_begun_with", {}).items():
+        value = getattr(estimator, name)
+        if value is not before and name not in READ_LATER and not _are_equal(value, before):
+            return str(name)
+    return ""
+
+
+def _are_equal(value: Any, before: Any) -> bool:
+    if isinstance(value, np.ndarray) or isinstance(before, np.ndarray):
+        return np.array_equal(value, before)
+    return bool(value == before)
+
+
+def _are_heavier(samples: Samples, before: Samples) -> bool:
+    """Return whether a row weighs more than all before it, by which steps were measured."""
+    heaviest, known = (1.0 if each.weights is None else each.weights.max() for each in (samples, before))
+    return bool(heaviest > known)
+
+
+@contextmanager
+def untouched_where_refused(estimator: Any) -> Iterator[None]:
+    """Leave the attributes of an estimator as they were where a call ends in an error."""
+    before = dict(vars(estimator))
+    done = False
+    try:
+        yield
+        done = True
+    finally:
+        if not done:
+            vars(estimator).clear()
+            vars(estimator).update(before)
+
+
+def checked(first: Any) -> int:
+    """Return the number of first rows; raises InputError where it is none."""
+    if isinstance(first, bool) or not isinstance(first, int) or first < 1:
+        raise InputError(
+            f"first = {shown(first)} must be a whole number of at least 1: defaults are measured on so many rows"
+        )
+    return first
+
 
 Array = npt.NDArray[np.float64]
 
@@ -69,7 +195,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     budget: Any = "auto"
     epochs: int = 3
     shuffle: bool = True
-    first: int = first_rows.FIRST
+    first: int = FIRST
     random_state: Any = None
     n_jobs: int | None = None
     _kind: ClassVar[type[Any]]  # the learner
@@ -131,7 +257,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
             self._begin(self._centered(rows), classes, None)
             self._learn(self._centered(rows))
 
-        first_rows.learn_on(self, samples, begin, lambda rows: self._learn(self._centered(rows)))
+        learn_on(self, samples, begin, lambda rows: self._learn(self._centered(rows)))
 
     def _center(self, samples: Samples) -> None:
         """Take from the first data what is added to the function; classifiers add nothing."""
@@ -201,7 +327,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         self.learner_ = learner
         self._first_rows = None
         self._passes_of = {False: passes.Pass(learner)}
-        first_rows.remember(self)
+        remember(self)
 
     def _lengths(self, points: Points) -> Any:
         """Return the bandwidth, or the word for it, of a kernel that has none of its own."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -11,13 +15,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils.validation import validate_data
+from threadpoolctl import ThreadpoolController
 
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.schedules import Diminishing
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.machine.memory import free
-from kernelswarm.simulations.models.model import ROWS
-from kernelswarm.simulations.streams.rows.encoding.gaps import together
-from kernelswarm.simulations.streams.rows.frames import index_of, is_reordered
-from kernelswarm.simulations.streams.rows.rows import LARGEST
+from kernelswarm.simulations.core.machine import free
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.parallel import cores
+from kernelswarm.simulations.data.frames import index_of, is_reordered
+from kernelswarm.simulations.data.gaps import together
+from kernelswarm.simulations.data.rows import LARGEST
+from kernelswarm.simulations.records.model import ROWS
 
 Array = npt.NDArray[np.float64]
 Points = Array | csr_array | csr_matrix
@@ -223,3 +233,185 @@ def _within_range(found: Any) -> Points:
     refuse_largest(values.data if issparse(found) else values, "X")
     checked: Points = values
     return checked
+
+
+# The labels that classifiers are given: in order, known beforehand, and more than one.
+
+
+def refuse_mixed(labels: Any, name: str) -> None:
+    """Refuse labels that have no order among them, such as text beside numbers; raises InputError."""
+    is_list = isinstance(labels, list | tuple)  # of which an array would make text
+    if not is_list and np.asarray(labels).dtype.kind != "O":
+        return
+    entries = labels if is_list else np.asarray(labels).ravel().tolist()
+    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in entries})
+    if ("str" in kinds and len(kinds) > 1) or "NoneType" in kinds:
+        raise InputError(
+            f"{name} holds labels of several kinds, {', '.join(kinds)}, which cannot be put in order: use only text, "
+            "or only numbers"
+        )
+
+
+def checked_classes(classes: Any, before: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Return all labels, sorted; refuses others than those of the first call."""
+    refuse_masked(classes, "classes")
+    refuse_mixed(classes, "classes")
+    known: npt.NDArray[Any] = np.unique(classes)
+    if before is not None and not np.array_equal(known, before):
+        raise RefusedKey("classes", f"= {known.tolist()} differ from those of the first call, {before.tolist()}")
+    return known
+
+
+def places_of(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return where each label stands among the sorted classes; raises ValueError where it does not."""
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        raise ValueError(f"y has the labels {unknown.tolist()}, which are not among the classes {classes.tolist()}")
+    return np.searchsorted(classes, labels)
+
+
+def several(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if len(classes) < 2:
+        raise ValueError(f"y has 1 class, {classes.tolist()}: a classifier needs at least 2")
+    return classes
+
+
+# The weights of samples: what is given for them, and what a learner measured without them makes of them.
+
+FARTHEST = 1e30
+"""How many times as heavy as a typical row one may be, so that squares of slopes times it are numbers. The lightest
+count as this part of it."""
+
+NO_WEIGHT = "all weights in sample_weight are zero: there is nothing to learn from"
+
+
+def weights_of(sample_weight: Any, count: int) -> Array | None:
+    """Return the weight of each of ``count`` rows; None where each is 1.
+
+    Raises
+    ------
+    InputError
+        When they are not as many as rows, or one is negative or no number.
+    """
+    if sample_weight is None:
+        return None
+    refuse_masked(sample_weight, "sample_weight")
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # TypeError: of pandas.NA
+        raise InputError(f"sample_weight holds something else than numbers ({error}): give one for each row") from error
+    if weights.ndim == 0:
+        weights = np.full(count, float(weights))
+    if weights.shape != (count,):
+        raise InputError(f"sample_weight has shape {weights.shape}: X has {count} rows, and each has one weight")
+    wrong = ~((weights >= 0.0) & (weights <= LARGEST))
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise InputError(
+            f"sample_weight[{place}] = {weights[place]:g} must be from 0 to {LARGEST:g}: 0 leaves a row out, 2 counts "
+            "it as two"
+        )
+    return None if np.all(weights == 1.0) else weights
+
+
+def unit_of(weights: Array | None) -> float:
+    """Return the weight of a typical row, ``sum w^2 / sum w``: the mean, where each counts as often as it weighs.
+
+    So rows that weigh next to nothing change it as little as rows that are not there.
+    """
+    if weights is None:
+        return 1.0
+    largest = float(weights.max())
+    shares = weights / largest  # squares of the weights themselves may leave the range of numbers
+    return largest * float(np.sum(shares**2) / np.sum(shares))
+
+
+def in_units(samples: Samples, unit: float) -> Samples:
+    """Return rows with their weights, which are positive, as multiples of a typical one; the lightest weigh 10^-30.
+
+    Raises
+    ------
+    InputError
+        When one is more than 10^30 times as heavy.
+    """
+    if unit == 1.0 and samples.weights is None:
+        return samples
+    weights = np.ones(samples.size) if samples.weights is None else samples.weights
+    with np.errstate(over="ignore"):
+        found = np.maximum(weights / unit, 1.0 / FARTHEST)  # second-order steps divide by it
+    if found.max() > FARTHEST:
+        raise InputError(
+            f"sample_weight = {weights.max():g} is more than {FARTHEST:g} times {unit:g}, the weight of a typical row: "
+            "give all weights on one scale"
+        )
+    return samples._replace(weights=None if np.all(found == 1.0) else found)
+
+
+def thinned(samples: Samples) -> Samples:
+    """Return the rows that defaults are measured on: of those lighter than a typical one so few as their weights say.
+
+    Such a row is there as often as its weight is a part of the typical one, and has that weight then. So rows of next
+    to no weight say as little of lengths, noise and the targets' spread as rows that are not there.
+    """
+    if samples.weights is None:
+        return samples
+    unit = unit_of(samples.weights)
+    # Rounded, so that what the unit of the weights changes in the last digit leaves no other rows.
+    counted = np.floor(np.cumsum(np.round(np.minimum(samples.weights / unit, 1.0), 12)) + 0.5)
+    places = np.flatnonzero(np.diff(counted, prepend=0.0))
+    return samples.taken(places)._replace(weights=np.maximum(samples.weights[places], unit))
+
+
+def eased(learner: Polk, measured: list[str], weights: Array) -> Polk:
+    """Return a learner whose step size, where it was measured, suits the heaviest sample, and its budget all of them.
+
+    The step size is divided by the largest weight, so that a sample moves f by at most as much as one of weight 1 did;
+    the slope that the budget counts in is multiplied by the root of the mean square of the weights.
+    """
+    changes: dict[str, Any] = {}
+    if "step_size" in measured:
+        eta: Any = learner.step_size
+        heaviest = float(weights.max())
+        field = "initial" if isinstance(eta, Diminishing) else "value"
+        changes["step_size"] = replace(eta, **{field: getattr(eta, field) / heaviest})
+    if "budget.slope" in measured:
+        budget: Any = learner.budget
+        changes["budget"] = replace(budget, slope=budget.slope * float(np.sqrt(np.mean(weights**2))))
+    return replace(learner, **changes)
+
+
+# The number of threads of matrix products while an estimator learns or predicts.
+
+
+@contextmanager
+def threads(jobs: int | None) -> Iterator[None]:
+    """Let matrix products take so many threads in here: None is one, -1 one for each core, -2 one less.
+
+    As ``ThreadpoolController.limit``, which also asks the libraries for all they say of themselves: for a single row
+    that takes longer than to learn from it.
+
+    Raises
+    ------
+    InputError
+        When this is no number of threads.
+    """
+    if isinstance(jobs, bool) or not (jobs is None or isinstance(jobs, int | np.integer)) or jobs == 0:
+        raise InputError(f"n_jobs = {shown(jobs)} must be a number of threads, -1 for all cores, or None for one")
+    wanted = 1 if jobs is None else int(jobs) if jobs > 0 else max(1, cores() + 1 + int(jobs))
+    libraries = _blas().lib_controllers
+    before = [library.get_num_threads() for library in libraries]
+    try:
+        for library, count in zip(libraries, before, strict=True):
+            if count != wanted:
+                library.set_num_threads(wanted)
+        yield
+    finally:
+        for library, count in zip(libraries, before, strict=True):
+            if count != wanted:
+                library.set_num_threads(count)
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    importlib.import_module("scipy.linalg.cython_blas")  # what compiled code multiplies with; it must be loaded by now
+    return ThreadpoolController().select(user_api="blas")

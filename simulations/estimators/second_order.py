@@ -7,18 +7,18 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, resolved_part, sample_for
-from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.protocols.solving.noise_variance import learn_at_most
+from kernelswarm.protocols.parameters.least_squares import learn_at_most
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
 from kernelswarm.simulations.estimators.rows import Samples
-from kernelswarm.simulations.models.model import Model
+from kernelswarm.simulations.records.model import Model
 
 WIDER = 1.5
 """A factor on the bandwidth "median", which suits gradient descent: that learns slowly along wide kernels' small

@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from kernelswarm.graphs.directed import who_asks
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.given.names import Name, compared, key
+from kernelswarm.graphs.given.names import Name, as_key, compared
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import number_of, shown, some, toml
 from kernelswarm.simulations.core.node_names import alike, columns_of_nodes, in_order
-from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
-from kernelswarm.simulations.streams.rows.frames import are_names
-from kernelswarm.simulations.streams.rows.guessing import Guess, guess
-from kernelswarm.simulations.streams.rows.rows import Rows
-from kernelswarm.simulations.streams.written.node_columns import node_columns
+from kernelswarm.simulations.data.frames import are_names
+from kernelswarm.simulations.data.gaps import are_gaps
+from kernelswarm.simulations.data.guessing import Guess, guess
+from kernelswarm.simulations.data.rows import Rows
+from kernelswarm.simulations.data.suspicious import node_columns
 
 LARGEST_RING = 30
 """Nodes of a ring, at most: around a larger one what nodes learn takes hundreds of rounds."""
@@ -137,7 +137,7 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     if not lacking:
         found = dict(zip(known, names, strict=True))
         pairs = ((name, found[own]) for name, own in zip(named, wanted, strict=True))
-        zeros = [f"{name} is called {other}" for name, other in pairs if key(name) != key(other)]
+        zeros = [f"{name} is called {other}" for name, other in pairs if as_key(name) != as_key(other)]
         words += f"; {some(zeros)} there" if zeros else ""
     return Chosen(table, words, without, len(names))
 
@@ -180,7 +180,7 @@ def left_out_nodes(rows: Rows, left: Rows) -> str:
     """Return a text on nodes whose rows are all left out; empty where there is none."""
     if rows.ids is None or left.ids is None:
         return ""
-    lost = [key(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]
+    lost = [as_key(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]
     if not lost:
         return ""
     return (

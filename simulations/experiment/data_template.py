@@ -13,27 +13,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.coding import Missing
+from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, plain, shown, some, toml
 from kernelswarm.simulations.core.node_names import MELT
-from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
-from kernelswarm.simulations.experiment.chosen_network import (
-    chosen_network,
-    given_network,
-    left_out_nodes,
-    naming_columns,
-)
-from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.experiment.template import write_new
-from kernelswarm.simulations.streams.rows.columns import NoTarget
-from kernelswarm.simulations.streams.rows.dealing import too_few
-from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
-from kernelswarm.simulations.streams.rows.file import File
-from kernelswarm.simulations.streams.rows.finite import copied
-from kernelswarm.simulations.streams.rows.frames import are_names
-from kernelswarm.simulations.streams.rows.guessing import Guess, guess
-from kernelswarm.simulations.streams.rows.rows import (
+from kernelswarm.simulations.data.columns import NoTarget
+from kernelswarm.simulations.data.dealing import too_few
+from kernelswarm.simulations.data.file import File
+from kernelswarm.simulations.data.finite import copied
+from kernelswarm.simulations.data.frames import are_names
+from kernelswarm.simulations.data.gaps import are_gaps
+from kernelswarm.simulations.data.guessing import Guess, guess
+from kernelswarm.simulations.data.rows import (
     Rows,
     check_rows,
     class_indices,
@@ -42,7 +33,16 @@ from kernelswarm.simulations.streams.rows.rows import (
     resolve_task,
     without_gaps,
 )
-from kernelswarm.simulations.streams.written.node_columns import is_called_so, node_columns
+from kernelswarm.simulations.data.suspicious import is_called_so, node_columns
+from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
+from kernelswarm.simulations.experiment.chosen_network import (
+    chosen_network,
+    given_network,
+    left_out_nodes,
+    naming_columns,
+)
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.experiment.templates import write_new
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import networkx as nx
 
-from kernelswarm.agents.learners.batch_expansion import BatchExpansion
+from kernelswarm.agents.learners.batch import BatchExpansion
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.graphs.adjacency import Graph
-from kernelswarm.graphs.schedules.contract import Schedule
-from kernelswarm.graphs.schedules.random_schedules import Always
+from kernelswarm.graphs.schedules import Always, Schedule
 from kernelswarm.graphs.topology import Topology
-from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS
+from kernelswarm.protocols.links.clocks import Clock, Synchronous
+from kernelswarm.protocols.links.faults import Fault
 from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.parameters.contract import AnyRule
-from kernelswarm.protocols.unreliable.faults import Fault
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core import lazy
+from kernelswarm.simulations.core import notebook
 from kernelswarm.simulations.core.errors import InputError, RefusedEntry
-from kernelswarm.simulations.core.messages import number_of, shown
+from kernelswarm.simulations.core.messages import join, number_of, shown
+from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
+from kernelswarm.simulations.data.contract import Stream
+from kernelswarm.simulations.data.file import File, with_data_of
+from kernelswarm.simulations.data.gaps import are_gaps
+from kernelswarm.simulations.data.in_memory import from_python
 from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.graph_function import given_graph
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, written
-from kernelswarm.simulations.experiment.registry import listed_parts_only, part_name
-from kernelswarm.simulations.streams.contract import Stream
-from kernelswarm.simulations.streams.rows.file import with_data_of
+from kernelswarm.simulations.experiment.registry import find, listed_parts_only, names, part_name
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ class Experiment:
         return "\n  ".join([f"Experiment({number_of(self.rounds, 'round')}, seed {self.seed})", *lines])
 
     def _repr_html_(self) -> str:
-        page: str = lazy.found("experiment_page")(self)
+        page: str = notebook.found("experiment_page")(self)
         return page
 
     ranges: ClassVar = {
@@ -403,3 +408,193 @@ def batch_expansion(learner: Learner) -> BatchExpansion:
             'or take a learner with a kernel and another loss, such as learner.name = "polk"'
         )
     return BatchExpansion(learner.loss, kernel, learner.batch_size)
+
+
+# An experiment from the keywords of a call: the tables of an experiment file, and data in memory.
+
+SIZES = {"nodes", "rows", "columns", "height", "cliques", "clique_size", "positions"}
+"""Keys of topologies that say how many nodes there are."""
+
+OF_DATA = ("name", "path", "test_path", "format", "contents", "target")
+"""Keys of the stream "file" that data in memory decide."""
+
+
+def build_experiment(
+    *,
+    data: Any = None,
+    test: Any = None,
+    target: str | Sequence[str] | None = None,
+    node: str | Sequence[Mapping[str, Any]] | None = None,
+    **tables: Any,
+) -> Experiment:
+    """Make an experiment from keywords, which are the tables and keys of an experiment file.
+
+    Parameters
+    ----------
+    data : arrays, frame or dict, optional
+        The nodes' data, in place of a stream: (X, y) with X (n, p) and y (n,) or (n, q), or (X, y, node) where ``node``
+        (n,) says by number or name whose each row is; a frame of pandas, polars or pyarrow, or a dict of columns, with
+        ``target``; a dict of arrays such as ``numpy.load`` gives; or a dict with (X, y) or a frame for each node by its
+        name. It is copied, and dealt to the nodes as the rows
+        of a file are: ``stream={"split": "patches", "standardize": True}`` may stand beside it.
+    test : as data, optional
+        Rows to be measured on, and never learned from.
+    target : str or sequence of str, optional
+        The columns of a frame that are learned; the column "y" when left out.
+    node : str, optional
+        The column of a frame that says whose each row is; "node", if there is one, when left out. A list of tables is
+        the experiment file's ``[[node]]``.
+    **tables
+        ``topology`` (a name, a table, a part, any networkx graph, directed or not, an adjacency matrix, a list or frame
+        of edges, or a dict of each node's neighbours; nodes that ``node`` names too are found by their names, and a
+        family of networks named without ``nodes`` has as many as the data name),
+        ``learner``, ``protocol``, ``rounds``, ``seed``, and so on. ``schedule`` says when edges of a graph are there,
+        as ``[topology.schedule]`` does in a file. ``strict=True`` refuses graphs that would have to be changed, or that
+        fall into parts. Relative paths start at the current folder.
+
+    Raises
+    ------
+    InputError
+        A keyword is unknown or missing, a value has a wrong type or range, or the data are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 1.0, 40)[:, None]
+    >>> experiment = build_experiment(
+    ...     topology={"name": "ring", "nodes": 4}, data=(X, np.sin(6.0 * X)), learner="polk", protocol="isolated"
+    ... )
+    >>> experiment.stream.contents[:20]
+    '40 rows, 2 columns, '
+    """
+    column = node if isinstance(node, str) else None
+    if node is not None and column is None:
+        tables["node"] = node
+    if data is None:
+        for key, value in (("test", test), ("target", target), ("node", column)):
+            if value is not None:
+                raise InputError(f"{key} belongs to data, which is not given: give data=..., or a stream's table")
+    else:
+        stream = _stream(data, test, target, column, tables.get("stream", {}))
+        tables["stream"] = stream
+        if "topology" in tables:
+            tables["topology"] = _with_nodes(tables["topology"], stream)
+    return Experiment.from_dict(tables)
+
+
+def _with_nodes(topology: Any, stream: File) -> Any:
+    """Return a family of networks that is named without its size with as many nodes as the data name, if they do."""
+    table = {"name": topology} if isinstance(topology, str) else topology
+    name = table.get("name") if isinstance(table, Mapping) else None
+    if not isinstance(name, str) or name not in names("topology") or set(table) & SIZES:
+        return topology
+    family = find("topology", name, "topology")
+    if not (is_dataclass(family) and any(entry.name == "nodes" for entry in fields(family))):
+        return topology
+    owners = stream.read()[0].ids
+    if owners is None:
+        return topology
+    return {**table, "nodes": len(in_order(owners[~are_gaps(owners)]))}
+
+
+def experiment_from(experiment: Experiment | None, tables: Mapping[str, Any]) -> Experiment:
+    """Return the experiment that a call was given, as one or in keywords.
+
+    Raises
+    ------
+    InputError
+        It was given as both or as none, or as :func:`build_experiment`.
+    """
+    if experiment is None:
+        return build_experiment(**tables)
+    if not isinstance(experiment, Experiment):
+        raise InputError(
+            f"the experiment is a {type(experiment).__name__} and must be an Experiment: make one with "
+            "Experiment.from_file or Experiment.from_dict, or give its tables as keywords"
+        )
+    if tables:
+        raise InputError(
+            f"{next(iter(tables))} stands beside an experiment, which has it already: change it with "
+            "experiment.with_changes({...}), or give keywords only"
+        )
+    return experiment
+
+
+def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str | None, table: Any) -> File:
+    if not isinstance(table, Mapping):
+        given = shown(table) if isinstance(table, str) else type(table).__name__
+        raise InputError(
+            f"stream = {given} stands beside data, which are the stream: "
+            'give a table of keys of the stream "file", such as {"split": "patches"}, or no data'
+        )
+    for key in OF_DATA if node is None else (*OF_DATA, "node_column"):
+        if key in table:
+            raise InputError(f"stream.{key} = {shown(table[key])} stands beside data, which decide it: leave it out")
+    try:
+        held, keys = from_python(data, test, target, node)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    described = {"name": "file", "path": held.path, **keys, **table}
+    stream: File = build("stream", described, "stream")
+    return stream.holding(held)
+
+
+# The files that an experiment's data come from, and what tells whether they have changed.
+
+
+def digests(experiment: Experiment) -> dict[str, str]:
+    """Return the SHA-256 of each file that the stream names, by its key, such as ``stream.path``.
+
+    Whatever field of the stream, or of a part in it, is the path of a file counts; it is read piece by piece. Of a
+    folder it is that of the names and the SHA-256 of all files in it.
+    """
+    found = {}
+    for key, path in file_paths(experiment.stream, "stream"):
+        if os.path.isfile(path):  # a missing one is refused where it is opened, with the nearest name in its folder
+            found[key] = _digest(path)
+        elif os.path.isdir(path):
+            files = sorted(part for part in path.rglob("*") if part.is_file())
+            listing = "".join(f"{part.relative_to(path).as_posix()} {_digest(part)}\n" for part in files)
+            found[key] = hashlib.sha256(listing.encode()).hexdigest()
+    return found
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mapping[str, str], again: str) -> None:
+    """Refuse to go on with other data than the run began with.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment that is to be gone on with.
+    before, now : mapping of str to str
+        What :func:`digests` returned when the run began, and returns now.
+    again : str
+        The command that starts the run anew.
+
+    Raises
+    ------
+    InputError
+        A file has other content.
+    """
+    for key, path in file_paths(experiment.stream, "stream"):
+        if key in before and key in now and before[key] != now[key]:
+            raise InputError(
+                f"{key} = {shown(path)} has changed since the run began (its SHA-256 is {now[key][:12]}... and was "
+                f"{before[key][:12]}...): put the former file back, or start anew with {again}"
+            )
+
+
+def file_paths(part: object, key: str) -> Iterator[tuple[str, Path]]:
+    """Yield each field of a part, or of a part in it, that is the path of a file, with its dotted key."""
+    if isinstance(part, File) and part.held is not None:
+        return  # its data are not in the file, which may be another one of the same name
+    if isinstance(part, Path):
+        yield key, part.expanduser()
+    elif dataclasses.is_dataclass(part):
+        for field in dataclasses.fields(part):
+            yield from file_paths(getattr(part, field.name), join(key, field.name))

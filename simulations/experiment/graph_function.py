@@ -73,7 +73,7 @@ class GraphFunction:
         import networkx as nx
 
         from kernelswarm.graphs.given.from_python import FORMS, graph_of
-        from kernelswarm.graphs.resampling import draw_until_connected
+        from kernelswarm.graphs.random_families import draw_until_connected
 
         function = find("topology", self.function, "topology.name")
         random = [key for key in RANDOM if key in self._accepted() and key not in self.arguments]

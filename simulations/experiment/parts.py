@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.compiling import keep_by_contents
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import OF_OTHERS, join, nearest, no_part, plain, rule, shown
 from kernelswarm.simulations.core.own_code import OwnCode, is_own
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.experiment.registry import PARTS as PARTS
 from kernelswarm.simulations.experiment.registry import find, names, part_name, refuse_other_kind
-from kernelswarm.simulations.machine.compiling import keep_by_contents
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

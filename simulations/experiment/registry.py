@@ -3,52 +3,170 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.metadata
+import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kernelswarm.simulations.core.compiling import keep_by_contents
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest, shown
-from kernelswarm.simulations.core.own_code import is_own, refuse_declared
-from kernelswarm.simulations.core.signatures import CONTRACTS, refuse_signatures
-from kernelswarm.simulations.experiment.entry_points import entry_points
-from kernelswarm.simulations.experiment.importing import import_part, load, refuse_elsewhere
+from kernelswarm.simulations.core.own_code import CONTRACTS, OwnCode, is_own, refuse_declared, refuse_signatures
+
+# The import of what a text names: a module of ours, or one that a user or another package has written.
+
+
+def load(target: str) -> Any:
+    """Return the object that a text of ours names, "module:attribute"."""
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for step in attribute.split("."):
+        found = getattr(found, step)
+    return found
+
+
+def _places(folder: Path | None) -> list[str]:
+    return list(dict.fromkeys(str(place.resolve()) for place in (folder, Path.cwd()) if place is not None))
+
+
+def refuse_elsewhere(name: str, path: str, folder: Path | None) -> None:
+    """Refuse a module that lies neither beside the experiment file nor in the current folder; raises InputError."""
+    module = name.partition(":")[0]
+    first = module.split(".")[0]
+    if not any(
+        os.path.exists(os.path.join(place, stem)) for place in _places(folder) for stem in (first, f"{first}.py")
+    ):
+        raise InputError(
+            f"{path} = {shown(name)} names code that does not lie beside the experiment file or in the current folder, "
+            f"and check is not to run it: give --trust if {module} may be imported and called"
+        )
+
+
+def import_part(name: str, path: str, folder: Path | None) -> Any:
+    """Import a module that is not ours and return what ``name`` names in it; InputError where that fails."""
+    # A user's module lies beside the experiment or where the command is given. The places are appended, so that they
+    # shadow nothing, and they stay, so that the processes of a backend find the module too.
+    places = _places(folder)
+    sys.path.extend(place for place in places if place not in sys.path)
+    module, _, attribute = name.partition(":")
+    importlib.invalidate_caches()  # the module may be younger than the last look into its folder
+    try:
+        with OwnCode(f"{path} = {shown(name)}: importing {module}"):
+            importlib.import_module(module)
+        keep_by_contents(module)
+        return load(name)
+    except InputError as refusal:
+        error = refusal.__cause__
+        if not isinstance(error, ModuleNotFoundError):
+            raise
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            raise InputError(
+                f"{path} = {shown(name)}: there is no module {error.name!r} among the installed packages or in "
+                + " or ".join(places)
+            ) from error
+        raise
+    except AttributeError as error:
+        known = [entry for entry in vars(sys.modules[module]) if not entry.startswith("_")]
+        raise InputError(f"{path} = {shown(name)}: {module} has no {attribute}{nearest(attribute, known)}") from error
+
+
+# The parts that other installed packages offer, by their entry points.
+
+GROUP = "kernelswarm."
+"""Before the plural of a kind: entry points of ``kernelswarm.learners`` are learners."""
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A part that a package offers.
+
+    Parameters
+    ----------
+    target : str
+        Where it is, "package.module:Class".
+    packages : tuple of str
+        Who offers it; of a name that several packages offer none is taken.
+    """
+
+    target: str
+    packages: tuple[str, ...]
+
+
+def plural(kind: str) -> str:
+    """Return the plural of a kind of part, by which lists and groups of entry points are called.
+
+    Examples
+    --------
+    >>> plural("learner"), plural("loss"), plural("topology"), plural("link_delay")
+    ('learners', 'losses', 'topologies', 'link_delays')
+    """
+    return re.sub(r"(?<![aeiou])ys$", "ies", f"{kind}es" if kind.endswith("s") else f"{kind}s")
+
+
+def entry_points(kind: str) -> Mapping[str, EntryPoint]:
+    """Return the parts of a kind that installed packages offer, by their names; none of them is imported.
+
+    The entry points are read once: what is installed while a process runs is not seen by it.
+    """
+    return _groups().get(GROUP + plural(kind), {})
+
+
+@cache
+def _groups() -> dict[str, dict[str, EntryPoint]]:
+    groups: dict[str, dict[str, EntryPoint]] = {}
+    for package in importlib.metadata.distributions():
+        for point in package.entry_points:
+            if not point.group.startswith(GROUP):
+                continue
+            group = groups.setdefault(point.group, {})
+            before = group.get(point.name)
+            if before is None:
+                group[point.name] = EntryPoint(point.value, (package.name,))
+            elif package.name not in before.packages:  # the second of the same name is hidden by the first on the path
+                group[point.name] = EntryPoint(before.target, (*before.packages, package.name))
+    return groups
+
 
 # kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
 PARTS: dict[str, dict[str, str]] = {
     "learner": {
         "polk": "kernelswarm.agents.learners.polk:Polk",
         "multi_kernel": "kernelswarm.agents.learners.multi_kernel:MultiKernel",
-        "raker": "kernelswarm.agents.learners.features.raker:Raker",
-        "adaraker": "kernelswarm.agents.learners.features.adaraker:AdaRaker",
-        "newton": "kernelswarm.agents.learners.second_order.newton:Newton",
-        "krls": "kernelswarm.agents.learners.filters.krls:Krls",
-        "rls": "kernelswarm.agents.learners.filters.rls:Rls",
-        "qklms": "kernelswarm.agents.learners.filters.qklms:Qklms",
+        "raker": "kernelswarm.agents.learners.raker:Raker",
+        "adaraker": "kernelswarm.agents.learners.adaraker:AdaRaker",
+        "newton": "kernelswarm.agents.learners.newton:Newton",
+        "krls": "kernelswarm.agents.learners.krls:Krls",
+        "rls": "kernelswarm.agents.learners.rls:Rls",
+        "qklms": "kernelswarm.agents.learners.qklms:Qklms",
         "spppot": "kernelswarm.agents.learners.spppot:Spppot",
-        "colk": "kernelswarm.agents.learners.risk.colk:Colk",
-        "policy_evaluation": "kernelswarm.agents.learners.risk.policy_evaluation:PolicyEvaluation",
-        "nystroem": "kernelswarm.agents.learners.features.nystroem:Nystroem",
-        "shared_nystroem": "kernelswarm.agents.learners.features.shared_nystroem:SharedNystroem",
-        "random_features": "kernelswarm.agents.learners.features.random_features:RandomFeatures",
-        "linear": "kernelswarm.agents.learners.features.linear:Linear",
-        "okfe": "kernelswarm.agents.learners.subspaces.okfe:Okfe",
-        "okfeb": "kernelswarm.agents.learners.subspaces.okfeb:Okfeb",
-        "ogd": "kernelswarm.agents.learners.baselines.ogd:Ogd",
-        "norma": "kernelswarm.agents.learners.baselines.norma:Norma",
-        "bsgd": "kernelswarm.agents.learners.baselines.bsgd:Bsgd",
-        "npbsgd": "kernelswarm.agents.learners.baselines.npbsgd:Npbsgd",
-        "dual_sgd": "kernelswarm.agents.learners.baselines.dual_sgd:DualSgd",
-        "bogd": "kernelswarm.agents.learners.baselines.bogd:Bogd",
-        "perceptron": "kernelswarm.agents.learners.baselines.perceptron:Perceptron",
-        "forgetron": "kernelswarm.agents.learners.baselines.forgetron:Forgetron",
-        "projectron": "kernelswarm.agents.learners.baselines.projectron:Projectron",
-        "projectron_plus": "kernelswarm.agents.learners.baselines.projectron:ProjectronPlus",
-        "bpa": "kernelswarm.agents.learners.baselines.bpa:Bpa",
-        "rbf_network": "kernelswarm.agents.learners.risk.rbf_network:RbfNetwork",
+        "colk": "kernelswarm.agents.learners.colk:Colk",
+        "policy_evaluation": "kernelswarm.agents.learners.policy_evaluation:PolicyEvaluation",
+        "nystroem": "kernelswarm.agents.learners.nystroem:Nystroem",
+        "shared_nystroem": "kernelswarm.agents.learners.shared_nystroem:SharedNystroem",
+        "random_features": "kernelswarm.agents.learners.random_features:RandomFeatures",
+        "linear": "kernelswarm.agents.learners.linear:Linear",
+        "okfe": "kernelswarm.agents.learners.okfe:Okfe",
+        "okfeb": "kernelswarm.agents.learners.okfe:Okfeb",
+        "ogd": "kernelswarm.agents.learners.ogd:Ogd",
+        "norma": "kernelswarm.agents.learners.ogd:Norma",
+        "bsgd": "kernelswarm.agents.learners.bsgd:Bsgd",
+        "npbsgd": "kernelswarm.agents.learners.bsgd:Npbsgd",
+        "dual_sgd": "kernelswarm.agents.learners.dual_sgd:DualSgd",
+        "bogd": "kernelswarm.agents.learners.bogd:Bogd",
+        "perceptron": "kernelswarm.agents.learners.perceptron:Perceptron",
+        "forgetron": "kernelswarm.agents.learners.perceptron:Forgetron",
+        "projectron": "kernelswarm.agents.learners.projectron:Projectron",
+        "projectron_plus": "kernelswarm.agents.learners.projectron:ProjectronPlus",
+        "bpa": "kernelswarm.agents.learners.bpa:Bpa",
+        "rbf_network": "kernelswarm.agents.learners.rbf_network:RbfNetwork",
     },
     "kernel": {
         "gaussian": "kernelswarm.agents.parts.kernels:Gaussian",
@@ -67,8 +185,8 @@ PARTS: dict[str, dict[str, str]] = {
         "hinge": "kernelswarm.agents.parts.losses:Hinge",
         "multiclass_logistic": "kernelswarm.agents.parts.losses:MulticlassLogistic",
         "multiclass_hinge": "kernelswarm.agents.parts.losses:MulticlassHinge",
-        "squared_hinge": "kernelswarm.agents.parts.squared_hinges:SquaredHinge",
-        "multiclass_squared_hinge": "kernelswarm.agents.parts.squared_hinges:MulticlassSquaredHinge",
+        "squared_hinge": "kernelswarm.agents.parts.losses:SquaredHinge",
+        "multiclass_squared_hinge": "kernelswarm.agents.parts.losses:MulticlassSquaredHinge",
         "poisson_process": "kernelswarm.agents.parts.poisson_process:PoissonProcess",
     },
     "mirror_map": {
@@ -106,14 +224,14 @@ PARTS: dict[str, dict[str, str]] = {
         "moving_average": "kernelswarm.agents.parts.subspace_rules:MovingAverage",
     },
     "protocol": {
-        "isolated": "kernelswarm.protocols.isolated:Isolated",
+        "isolated": "kernelswarm.protocols.controls:Isolated",
         "consensus": "kernelswarm.protocols.consensus:Consensus",
         "proximity": "kernelswarm.protocols.proximity:Proximity",
         "stacking": "kernelswarm.protocols.ensemble.stacking:Stacking",
         "summaries": "kernelswarm.protocols.summaries:Summaries",
-        "centralized": "kernelswarm.protocols.centralized:Centralized",
-        "flooding": "kernelswarm.protocols.flooding:Flooding",
-        "batch": "kernelswarm.protocols.batch:Batch",
+        "centralized": "kernelswarm.protocols.controls:Centralized",
+        "flooding": "kernelswarm.protocols.controls:Flooding",
+        "batch": "kernelswarm.protocols.controls:Batch",
         "diffusion": "kernelswarm.protocols.parameters.diffusion:Diffusion",
         "gradient_tracking": "kernelswarm.protocols.parameters.gradient_tracking:GradientTracking",
         "diffusion_rls": "kernelswarm.protocols.parameters.diffusion_rls:DiffusionRls",
@@ -139,29 +257,29 @@ PARTS: dict[str, dict[str, str]] = {
         "adaptive": "kernelswarm.protocols.tolerances:Adaptive",
     },
     "link_loss": {
-        "uniform": "kernelswarm.protocols.links.losses:Uniform",
-        "bursts": "kernelswarm.protocols.links.losses:Bursts",
-        "edge": "kernelswarm.protocols.links.losses:EdgeLoss",
-        "distance": "kernelswarm.protocols.links.losses:DistanceLoss",
+        "uniform": "kernelswarm.protocols.links.arrivals:Uniform",
+        "bursts": "kernelswarm.protocols.links.arrivals:Bursts",
+        "edge": "kernelswarm.protocols.links.arrivals:EdgeLoss",
+        "distance": "kernelswarm.protocols.links.arrivals:DistanceLoss",
     },
     "link_delay": {
-        "constant": "kernelswarm.protocols.links.delays:Constant",
-        "between": "kernelswarm.protocols.links.delays:Between",
-        "geometric": "kernelswarm.protocols.links.delays:Geometric",
-        "distance": "kernelswarm.protocols.links.delays:DistanceDelay",
+        "constant": "kernelswarm.protocols.links.arrivals:Constant",
+        "between": "kernelswarm.protocols.links.arrivals:Between",
+        "geometric": "kernelswarm.protocols.links.arrivals:Geometric",
+        "distance": "kernelswarm.protocols.links.arrivals:DistanceDelay",
     },
     "link_noise": {
-        "gaussian": "kernelswarm.protocols.links.noises:Gaussian",
-        "laplace": "kernelswarm.protocols.links.noises:Laplace",
+        "gaussian": "kernelswarm.protocols.links.distortion:Gaussian",
+        "laplace": "kernelswarm.protocols.links.distortion:Laplace",
     },
     "clock": {
-        "synchronous": "kernelswarm.protocols.clocks.clocks:Synchronous",
-        "bernoulli": "kernelswarm.protocols.clocks.clocks:Bernoulli",
-        "poisson": "kernelswarm.protocols.clocks.clocks:Poisson",
-        "cyclic": "kernelswarm.protocols.clocks.clocks:Cyclic",
-        "stragglers": "kernelswarm.protocols.clocks.clocks:Stragglers",
-        "churn": "kernelswarm.protocols.clocks.presence:Churn",
-        "joining": "kernelswarm.protocols.clocks.presence:Joining",
+        "synchronous": "kernelswarm.protocols.links.clocks:Synchronous",
+        "bernoulli": "kernelswarm.protocols.links.clocks:Bernoulli",
+        "poisson": "kernelswarm.protocols.links.clocks:Poisson",
+        "cyclic": "kernelswarm.protocols.links.clocks:Cyclic",
+        "stragglers": "kernelswarm.protocols.links.clocks:Stragglers",
+        "churn": "kernelswarm.protocols.links.clocks:Churn",
+        "joining": "kernelswarm.protocols.links.clocks:Joining",
     },
     "topology": {
         "ring": "kernelswarm.graphs.elementary:Ring",
@@ -172,41 +290,41 @@ PARTS: dict[str, dict[str, str]] = {
         "star": "kernelswarm.graphs.elementary:Star",
         "complete": "kernelswarm.graphs.elementary:Complete",
         "balanced_tree": "kernelswarm.graphs.elementary:BalancedTree",
-        "grid": "kernelswarm.graphs.lattices:Grid",
-        "torus": "kernelswarm.graphs.lattices:Torus",
+        "grid": "kernelswarm.graphs.elementary:Grid",
+        "torus": "kernelswarm.graphs.elementary:Torus",
         "erdos_renyi": "kernelswarm.graphs.random_families:ErdosRenyi",
         "random_geometric": "kernelswarm.graphs.random_families:RandomGeometric",
         "small_world": "kernelswarm.graphs.random_families:SmallWorld",
         "scale_free": "kernelswarm.graphs.random_families:ScaleFree",
         "regular": "kernelswarm.graphs.random_families:Regular",
-        "nearest_neighbors": "kernelswarm.graphs.placed.nearest:NearestNeighbors",
-        "caveman": "kernelswarm.graphs.cliques:Caveman",
-        "barbell": "kernelswarm.graphs.cliques:Barbell",
+        "nearest_neighbors": "kernelswarm.graphs.nearest:NearestNeighbors",
+        "caveman": "kernelswarm.graphs.elementary:Caveman",
+        "barbell": "kernelswarm.graphs.elementary:Barbell",
         "file": "kernelswarm.graphs.files:File",
     },
     "graph_schedule": {
-        "always": "kernelswarm.graphs.schedules.random_schedules:Always",
-        "activation": "kernelswarm.graphs.schedules.random_schedules:Activation",
-        "failures": "kernelswarm.graphs.schedules.random_schedules:Failures",
-        "gossip": "kernelswarm.graphs.schedules.random_schedules:Gossip",
-        "mobile": "kernelswarm.graphs.schedules.random_schedules:Mobile",
-        "one_peer": "kernelswarm.graphs.schedules.fixed_schedules:OnePeer",
-        "sequence": "kernelswarm.graphs.schedules.fixed_schedules:Sequence",
+        "always": "kernelswarm.graphs.schedules:Always",
+        "activation": "kernelswarm.graphs.schedules:Activation",
+        "failures": "kernelswarm.graphs.schedules:Failures",
+        "gossip": "kernelswarm.graphs.schedules:Gossip",
+        "mobile": "kernelswarm.graphs.schedules:Mobile",
+        "one_peer": "kernelswarm.graphs.schedules:OnePeer",
+        "sequence": "kernelswarm.graphs.schedules:Sequence",
     },
     "stream": {
-        "gaussian_mixture": "kernelswarm.simulations.streams.generated.gaussian_mixture:GaussianMixture",
-        "sine_regression": "kernelswarm.simulations.streams.generated.sine_regression:SineRegression",
-        "sensor_field": "kernelswarm.simulations.streams.generated.sensor_field:SensorField",
-        "gaussian_density": "kernelswarm.simulations.streams.generated.gaussian_density:GaussianDensity",
-        "drifting": "kernelswarm.simulations.streams.generated.drifting:Drifting",
-        "markov_reward": "kernelswarm.simulations.streams.generated.markov_reward:MarkovReward",
-        "file": "kernelswarm.simulations.streams.rows.file:File",
-        "idx": "kernelswarm.simulations.streams.rows.idx:Idx",
-        "openml": "kernelswarm.simulations.streams.rows.openml:OpenML",
+        "gaussian_mixture": "kernelswarm.simulations.data.gaussian_mixture:GaussianMixture",
+        "sine_regression": "kernelswarm.simulations.data.curves:SineRegression",
+        "sensor_field": "kernelswarm.simulations.data.sensor_field:SensorField",
+        "gaussian_density": "kernelswarm.simulations.data.gaussian_density:GaussianDensity",
+        "drifting": "kernelswarm.simulations.data.curves:Drifting",
+        "markov_reward": "kernelswarm.simulations.data.markov_reward:MarkovReward",
+        "file": "kernelswarm.simulations.data.file:File",
+        "idx": "kernelswarm.simulations.data.array_files:Idx",
+        "openml": "kernelswarm.simulations.data.openml:OpenML",
     },
     "backend": {
-        "serial": "kernelswarm.simulations.backends.serial:Serial",
-        "ray": "kernelswarm.simulations.backends.ray_backend:Ray",
+        "serial": "kernelswarm.simulations.engine.serial:Serial",
+        "ray": "kernelswarm.simulations.engine.ray_backend:Ray",
     },
 }
 

@@ -1,1 +1,1 @@
-"""The pictures, one idea per file; every function draws into axes it is given, and plots.py makes and saves them."""
+"""The pictures; every function draws into axes it is given, and plots.py makes and saves them."""

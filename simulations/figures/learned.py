@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.bands.constant_band import ConstantBand
 from kernelswarm.agents.functions.contract import Function, dictionary
-from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.certainty import Posterior
+from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.models.model import LEVEL
-from kernelswarm.simulations.round.model_arrays import band_arrays, function_arrays, posterior_arrays
-from kernelswarm.simulations.streams.contract import HeldOut
+from kernelswarm.simulations.data.contract import HeldOut
+from kernelswarm.simulations.engine.model_arrays import band_arrays, function_arrays, posterior_arrays
+from kernelswarm.simulations.records.model import LEVEL
 
 if TYPE_CHECKING:
+    from kernelswarm.simulations.data.contract import Source
     from kernelswarm.simulations.experiment.experiment import Experiment
     from kernelswarm.simulations.records.result import Result
-    from kernelswarm.simulations.streams.contract import Source
 
 Array = npt.NDArray[np.float64]
 
@@ -181,8 +181,8 @@ def rebuild(result: Result) -> Learned:
     InputError
         When the run's configuration cannot be built here, for instance because a user's own part is not importable.
     """
+    from kernelswarm.simulations.engine.nodes import with_labels
     from kernelswarm.simulations.experiment.experiment import Experiment
-    from kernelswarm.simulations.nodes.listed import with_labels
 
     return Learned(result, with_labels(Experiment.from_dict(result.config), result.node_names))
 

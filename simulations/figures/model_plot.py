@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.figures import regions, style
-from kernelswarm.simulations.models.model import LEVEL
-from kernelswarm.simulations.streams.rows.encoding.gaps import unmasked
+from kernelswarm.simulations.data.gaps import unmasked
+from kernelswarm.simulations.figures import functions, style
+from kernelswarm.simulations.records.model import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.models.model import Model, Points
+    from kernelswarm.simulations.records.model import Model, Points
 
 Array = npt.NDArray[np.float64]
 
@@ -157,7 +157,7 @@ def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array |
         decided,
         origin="lower",
         extent=extent,
-        cmap=ListedColormap([regions.region_color(k) for k in range(count)]),
+        cmap=ListedColormap([functions.region_color(k) for k in range(count)]),
         vmin=-0.5,
         vmax=count - 0.5,
         interpolation="nearest",
@@ -171,16 +171,16 @@ def _regions(model: Model, axes: Axes, low: Array, high: Array, samples: Array |
     title = "class"
     if model.kernel is None:
         for k, name in enumerate(model.classes):
-            axes.fill([], [], color=regions.region_color(k), label=style.literal(style.short(name)))
+            axes.fill([], [], color=functions.region_color(k), label=style.literal(style.short(name)))
     else:
         title = "dictionary points for"
-        leaning = regions.leanings(model.weights)
+        leaning = functions.leanings(model.weights)
         for k, name in enumerate(model.classes):
             mine = dictionary(model)[leaning == k]
             axes.plot(
                 mine[:, 0],
                 mine[:, 1],
-                **regions.point_style(k),
+                **functions.point_style(k),
                 linestyle="none",
                 label=style.literal(style.short(name)),
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.figures import model_figures, run_figures, style
+from kernelswarm.simulations.figures import functions, run_figures, style
 from kernelswarm.simulations.figures.learned import Learned, rebuild, reopen
 from kernelswarm.simulations.figures.sheet import Drawing, Sheet, look
 
@@ -75,9 +75,9 @@ def _at_the_end(sheet: Sheet, result: Result) -> None:
         return
     classifies = style.task(result.config) == "classification"
     if learned.inputs == 1 and not classifies:
-        model_figures.all_functions(sheet, learned, reopen(learned))
+        functions.all_functions(sheet, learned, reopen(learned))
     elif learned.inputs == 2 and classifies:
-        model_figures.some_regions(sheet, learned, reopen(learned))
+        functions.some_regions(sheet, learned, reopen(learned))
 
 
 def draw_many(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelswarm.simulations.figures import curves, style, timeline
+from kernelswarm.simulations.figures import curves, style
 from kernelswarm.simulations.figures.sheet import Sheet, legend_entries, refuse_unknown
 from kernelswarm.simulations.records.series import repeated
 
@@ -51,12 +51,12 @@ def network(sheet: Sheet, result: Result, learned: Learned | None) -> None:
 
 def deliveries_and_activity(sheet: Sheet, result: Result, learned: Learned | None) -> None:
     """Draw who was awake when and what became of messages, where a run has a clock or links that are not ideal."""
-    met = timeline.deliveries(result)
+    met = curves.deliveries(result)
     slept = None
     # One learner of all samples tells only how many nodes were awake, not which.
-    if learned is not None and timeline.has_clock(result) and not learned.experiment.protocol.pooled:
+    if learned is not None and curves.has_clock(result) and not learned.experiment.protocol.pooled:
         sizes = {node: learned.experiment.learner_for(node).batch_size for node in result.graph.nodes}
-        slept = timeline.awake(result, sizes)
+        slept = curves.awake(result, sizes)
     if slept is not None and np.all(slept[1] == 1.0):
         slept = None
     count = (met is not None) + (slept is not None)
@@ -64,10 +64,10 @@ def deliveries_and_activity(sheet: Sheet, result: Result, learned: Learned | Non
         return
     figure, axes, _ = sheet.grid(count, columns=1, width=7.0, height=3.0 if count == 1 else 2.6, share="column")
     if slept is not None:
-        image = timeline.draw_awake(axes[0], result, *slept)
+        image = curves.draw_awake(axes[0], result, *slept)
         figure.colorbar(image, ax=axes[0], label="share of rounds awake")
     if met is not None:
-        timeline.draw_deliveries(axes[-1], *met)
+        curves.draw_deliveries(axes[-1], *met)
     if count == 2:
         axes[0].set_xlabel("")
     sheet.title(figure, f"{title(result)}\nmeans between two evaluations")

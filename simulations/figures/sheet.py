@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from kernelswarm.simulations.core import letters
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.files import whole_file, write_text
 from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.machine import letters
-from kernelswarm.simulations.machine.whole_files import whole_file, write_text
 from kernelswarm.simulations.records.series import AGAINST
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core import messages
-from kernelswarm.simulations.records.target_units import SHARE, unit_of
+from kernelswarm.simulations.records.result import SHARE, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,1 +1,1 @@
-"""The records of runs: results, tables, checkpoints, the run folder, the outcome of a comparison."""
+"""The records of runs: results, tables, checkpoints, models, folders, the outcome of a comparison."""

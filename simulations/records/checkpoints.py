@@ -2,22 +2,328 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
+import secrets
 import shlex
 import warnings
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.nodes.snapshot import Snapshot, leaves
 from kernelswarm.graphs.adjacency import Adjacency
+from kernelswarm.shallow_json import parse
+from kernelswarm.simulations.core import archives
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.machine.lock import held
-from kernelswarm.simulations.records import checkpoint, run_folder
-from kernelswarm.simulations.records.checkpoint import Checkpoint, Damaged
+from kernelswarm.simulations.core.files import held
+from kernelswarm.simulations.core.messages import plain, shown
+from kernelswarm.simulations.core.toml_tables import check_depth
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.engine import Snapshots
+from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.measurements import FOLDER as MEASURED
 from kernelswarm.simulations.records.measurements import OnDisk
+
+# A simulation between two rounds as one file: its agents, and the experiment it belongs to.
+#
+# A file is a numpy archive, without pickles, whose zip comment is the SHA-256 of all bytes before it.
+
+FORMAT = 5
+"""The arrangement of a file; it changes whenever older files could be misread."""
+
+DIGEST = 64
+"""The hexadecimal digits of a SHA-256."""
+
+KEPT = 2
+"""Checkpoints that stay: the newest may turn out to be damaged."""
+
+FACTS: dict[str, type | tuple[type, ...]] = {
+    "round": int,
+    "seconds": (int, float),
+    "wall": (int, float),
+    "started": str,
+    "config": dict,
+    "folder": (str, type(None)),
+    "versions": dict,
+    "evaluations": int,
+    "sources": dict,
+    "data": dict,
+}
+"""The facts written beside the agents, with their types in JSON."""
+
+_NAME = re.compile(r"round_(\d{8,})\.npz")
+
+
+class Damaged(ValueError):
+    """A checkpoint is not what was written."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A simulation between two rounds, before anything is measured there.
+
+    Attributes
+    ----------
+    round : int
+        Rounds done.
+    seconds, wall : float
+        Seconds since the first round began, and since the simulation did, resumptions not counted twice.
+    started : str
+        When it began, as ISO 8601 has it.
+    config : dict
+        The resolved experiment.
+    folder : str or None
+        Where the experiment's own modules may lie.
+    versions : dict
+        The libraries whose arithmetic feeds the models.
+    edges : array
+        The network, (E, 2) labels, sorted.
+    evaluations : int
+        Rows of the network's table up to then; the tables themselves are not in the file.
+    snapshots : dict of int to Snapshot
+        The agents, by their labels.
+    data : dict of str to str
+        The SHA-256 of the files that the data came from, by their keys.
+    """
+
+    round: int
+    seconds: float
+    wall: float
+    started: str
+    config: dict[str, Any]
+    folder: str | None
+    versions: dict[str, str]
+    edges: npt.NDArray[np.int64]
+    evaluations: int
+    snapshots: Snapshots
+    data: dict[str, str] = field(default_factory=dict)
+
+
+def refuse_unsaved(plans: Sequence[AgentPlan]) -> None:
+    """Refuse parts that a checkpoint could not hold, before anything starts; such can only be a user's own.
+
+    Raises
+    ------
+    InputError
+        A learner, a link state or a source of samples cannot be saved.
+    """
+    remedy = "see docs/contributing.md, or set checkpoint_every = 0"
+    for plan in plans:
+        for name in ("snapshot", "restore"):
+            if not callable(getattr(plan.learner, name, None)):
+                raise InputError(
+                    f"checkpoint_every needs learners that can be saved, and {type(plan.learner).__name__} has no "
+                    f"{name}: {remedy}"
+                )
+        try:
+            list(leaves(plan.begin()))
+        except TypeError as refusal:
+            raise InputError(
+                f"checkpoint_every needs protocols that can be saved, and of {type(plan.rule).__name__} {refusal}: "
+                f"{remedy}"
+            ) from refusal
+        try:
+            json.dumps(plain(plan.source.state()))
+        except (AttributeError, TypeError) as refusal:
+            raise InputError(
+                f"checkpoint_every needs streams whose sources have a state of plain numbers, and "
+                f"{type(plan.source).__name__} has none ({refusal}): {remedy}"
+            ) from refusal
+
+
+def write(checkpoint: Checkpoint, folder: Path) -> Path:
+    """Write a checkpoint to ``folder/round_<round>.npz``, whole or not at all, and remove all but the last two.
+
+    Raises
+    ------
+    OSError
+        The disk is full or the folder may not be written; the checkpoints before it are still there.
+    """
+    folder.mkdir(exist_ok=True)
+    path = folder / f"round_{checkpoint.round:08d}.npz"
+    unfinished = folder / f".{path.name}.{secrets.token_hex(4)}.part"
+    try:
+        with unfinished.open("w+b") as file:
+            archives.write_arrays(file, _arrays(checkpoint))
+            with zipfile.ZipFile(file, "a") as archive:
+                archive.comment = b"0" * DIGEST
+            digest = _digest(file).encode()
+            file.seek(-DIGEST, os.SEEK_END)
+            file.write(digest)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    _sync(folder)
+    for old in [*paths(folder)[:-KEPT], *folder.glob(".round_*.part")]:  # a killed process leaves such a part behind
+        old.unlink(missing_ok=True)
+    return path
+
+
+def paths(folder: Path) -> list[Path]:
+    """Return the checkpoints in a folder, oldest first; none where there is no folder."""
+    found = [(int(name[1]), path) for path in folder.glob("round_*.npz") if (name := _NAME.fullmatch(path.name))]
+    return [path for _, path in sorted(found)]
+
+
+def round_of(path: Path) -> int:
+    """Return the rounds that were done when a checkpoint was written."""
+    name = _NAME.fullmatch(path.name)
+    assert name is not None
+    return int(name[1])
+
+
+def read(path: Path) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises
+    ------
+    Damaged
+        The file is not what was written, or cannot be read.
+    InputError
+        It was written by a version of kernelswarm that arranges its files in another way.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size <= DIGEST:
+                raise Damaged(f"it ends after {size} bytes")
+            digest = _digest(file).encode()
+            if file.read(DIGEST) != digest:
+                raise Damaged("its checksum does not match its content")
+            file.seek(0)
+            arrays = archives.read_arrays(file)
+    except OSError as error:
+        raise Damaged(f"it cannot be read: {error.strerror or error}") from error
+    except archives.ArchiveError as error:
+        raise Damaged(f"{error.name or 'its archive'} cannot be read: {error}") from error
+    try:
+        return _checkpoint(arrays, path)
+    except InputError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise Damaged(f"its content is not that of a checkpoint: {type(error).__name__}: {error}") from error
+
+
+def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
+    """Return everything as arrays; numbers and words as JSON text."""
+    facts = {
+        "format": FORMAT,
+        "round": checkpoint.round,
+        "seconds": checkpoint.seconds,
+        "wall": checkpoint.wall,
+        "started": checkpoint.started,
+        "config": checkpoint.config,
+        "folder": checkpoint.folder,
+        "versions": checkpoint.versions,
+        "evaluations": checkpoint.evaluations,
+        "data": checkpoint.data,
+        "sources": {str(node): plain(taken.source) for node, taken in checkpoint.snapshots.items()},
+    }
+    text = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)
+    arrays: dict[str, npt.NDArray[Any]] = {"facts": text, "edges": checkpoint.edges}
+    arrays.update(_joined({node: taken.arrays for node, taken in checkpoint.snapshots.items()}))
+    return arrays
+
+
+def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoint:
+    facts = parse(arrays["facts"].tobytes())
+    if facts["format"] != FORMAT:
+        raise InputError(
+            f"{path} has the format {facts['format']}, and this version of kernelswarm reads {FORMAT}: resume the run "
+            f"with kernelswarm {facts['versions'].get('kernelswarm', 'as it was')}"
+        )
+    for name, kinds in FACTS.items():
+        if not isinstance(facts[name], kinds) or isinstance(facts[name], bool):
+            raise TypeError(f"{name} is {shown(facts[name])}")
+    edges = arrays["edges"]
+    if min(facts["round"], facts["evaluations"]) < 0 or edges.dtype != np.int64 or edges.shape[1:] != (2,):
+        raise ValueError("rounds, evaluations and edges are no counts and pairs of nodes")
+    for table in (facts["versions"], facts["data"]):
+        if not all(isinstance(entry, str) for entry in table.values()):
+            raise TypeError(f"{shown(table)} is no table of texts")
+    check_depth(facts)
+    agents = _parted(arrays)
+    return Checkpoint(
+        facts["round"],
+        facts["seconds"],
+        facts["wall"],
+        facts["started"],
+        facts["config"],
+        facts["folder"],
+        facts["versions"],
+        edges,
+        facts["evaluations"],
+        {int(node): Snapshot(agents[int(node)], source) for node, source in facts["sources"].items()},
+        facts["data"],
+    )
+
+
+def _joined(agents: Mapping[int, Mapping[str, npt.NDArray[Any]]]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield, for each name, all agents' arrays end to end, and a table of their labels and shapes.
+
+    An archive of an entry for each array of each agent would take a hundred times as long for a thousand agents.
+    """
+    found: dict[str, list[tuple[int, npt.NDArray[Any]]]] = {}
+    for node, arrays in agents.items():
+        for name, array in arrays.items():
+            found.setdefault(f"agents/{name}/{array.dtype.name}-{array.ndim}", []).append((node, array))
+    for key, entries in sorted(found.items()):
+        yield f"{key}/values", np.concatenate([array.ravel() for _, array in entries])
+        yield f"{key}/shapes", np.array([(node, *array.shape) for node, array in entries])
+
+
+def _parted(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[int, dict[str, npt.NDArray[Any]]]:
+    """Undo :func:`_joined`."""
+    agents: dict[int, dict[str, npt.NDArray[Any]]] = {}
+    for key, values in arrays.items():
+        if not (key.startswith("agents/") and key.endswith("/values")):
+            continue
+        _, name, make, _ = key.split("/")
+        start = 0
+        for node, *shape in arrays[key.removesuffix("values") + "shapes"].tolist():
+            if make != f"{values.dtype.name}-{len(shape)}":
+                raise ValueError(f"{key} is {values.dtype} of {len(shape)} dimensions")
+            stop = start + int(np.prod(shape, dtype=np.int64))
+            agents.setdefault(node, {})[name] = values[start:stop].reshape(shape)
+            start = stop
+        if start != len(values):
+            raise ValueError(f"{key} has {len(values)} entries, and its shapes need {start}")
+    return agents
+
+
+def _digest(file: IO[bytes]) -> str:
+    """Return the SHA-256 of all but the last bytes, which hold it, and stand before them."""
+    left = file.seek(0, os.SEEK_END) - DIGEST
+    file.seek(0)
+    total = hashlib.sha256()
+    while left:
+        piece = file.read(min(left, 2**20))
+        total.update(piece)
+        left -= len(piece)
+    return total.hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    """Write the folder's names to the disk, on systems that can do so for a folder."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
 
 FOLDER = "checkpoints"
 """The folder of checkpoints in a run folder."""
@@ -93,8 +399,8 @@ class Checkpoints:
                 return self.measured
             self._require_measured(self.since)
             run_folder.write_config(config, self.folder)
-            for path in checkpoint.paths(self.folder / FOLDER):
-                if checkpoint.round_of(path) > self.since.round:  # damaged, or it would be the one to go on from
+            for path in paths(self.folder / FOLDER):
+                if round_of(path) > self.since.round:  # damaged, or it would be the one to go on from
                     path.unlink()
         except OSError as error:
             raise SimulationError(f"{self.folder} may not be written: {error.strerror or error}") from error
@@ -138,7 +444,7 @@ class Checkpoints:
         assert self.measured is not None
         try:
             self.measured.sync()
-            checkpoint.write(replace(taken, data=self._data), self.folder / FOLDER)
+            write(replace(taken, data=self._data), self.folder / FOLDER)
         except OSError as error:
             cause = f"the checkpoint of round {taken.round} could not be written: {error.strerror or error}"
             if self.last is None:
@@ -164,7 +470,7 @@ def newest(folder: Path) -> Checkpoint:
     InputError
         There is none.
     """
-    found = checkpoint.paths(folder / FOLDER)[::-1]
+    found = paths(folder / FOLDER)[::-1]
     again = f"kernelswarm run {folder / 'config.toml'} starts it anew"
     if not found:
         raise InputError(
@@ -174,7 +480,7 @@ def newest(folder: Path) -> Checkpoint:
     damages = []
     for path in found:
         try:
-            taken = checkpoint.read(path)
+            taken = read(path)
         except Damaged as damage:
             damages.append(f"{path} is damaged, {damage}")
             continue

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
-from kernelswarm.graphs.given.places import axes
+from kernelswarm.graphs.given.drawing import axes
 
 Keys = dict[tuple[str, type, str], str]
 """The ids of attributes, by what they are of, their types and their names."""
@@ -91,3 +91,24 @@ def _data(key: str, value: str | float) -> str:
 
 def _text(element: Element) -> str:
     return tostring(element).decode("ascii")
+
+
+# A networkx graph that is made when somebody looks at it: of a million nodes it takes a minute and gigabytes.
+
+
+class GraphOnDemand:
+    """The field of a dataclass that is given a network in either form, and is a networkx graph to who reads it."""
+
+    def __get__(self, holder: Any, kind: type | None = None) -> Graph:
+        if holder is None:
+            raise AttributeError("the field has no default")  # as dataclasses ask for it
+        given = holder.__dict__["graph"]
+        return given.graph if isinstance(given, Adjacency) else given
+
+    def __set__(self, holder: Any, given: Graph | Adjacency) -> None:
+        holder.__dict__["graph"] = given
+
+
+def adjacency_of(holder: Any) -> Adjacency:
+    """Return the network that such a field was given, as arrays."""
+    return Adjacency.of(holder.__dict__["graph"])

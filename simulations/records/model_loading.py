@@ -10,9 +10,9 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.node_names import Name
-from kernelswarm.simulations.models import model_files
-from kernelswarm.simulations.models.model import Model
-from kernelswarm.simulations.models.node_model import Kept, of_node
+from kernelswarm.simulations.records import model_files
+from kernelswarm.simulations.records.model import Model
+from kernelswarm.simulations.records.model_files import Kept, of_node
 from kernelswarm.simulations.records.result import Result
 
 if TYPE_CHECKING:

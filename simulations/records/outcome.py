@@ -11,10 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from kernelswarm.simulations.core import lazy
+from kernelswarm.simulations.core import notebook
 from kernelswarm.simulations.core.messages import number_of
-from kernelswarm.simulations.experiment.draws import RandomValues
-from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, differing
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, RandomValues, differing
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
 from kernelswarm.simulations.records.series import AGAINST, Series, repeated
@@ -173,7 +172,7 @@ class Comparison:
         return "\n  ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
-        page: str = lazy.found("comparison_page")(self)
+        page: str = notebook.found("comparison_page")(self)
         return page
 
     @property

@@ -20,19 +20,121 @@ import numpy.typing as npt
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.shallow_json import parse as parse_json
-from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core import files
+from kernelswarm.simulations.core.archives import read_arrays, write_arrays
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.files import impossible
 from kernelswarm.simulations.core.messages import plain, shown
-from kernelswarm.simulations.core.paths import impossible
 from kernelswarm.simulations.core.toml_tables import parse
-from kernelswarm.simulations.machine.archives import read_arrays, write_arrays
 from kernelswarm.simulations.records import measurements
 from kernelswarm.simulations.records.graphml import write_graph
 from kernelswarm.simulations.records.measured_table import MeasuredTable
+from kernelswarm.simulations.records.measurements import StoredTable, as_array, write_table
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.stored_table import StoredTable, as_array, write_table
-from kernelswarm.simulations.records.written_tables import check_config, check_summary
+
+# The keys that readers of a run folder need in its two tables, the experiment and the summary, with their types.
+
+Rules = Mapping[str, tuple[type, ...]]
+
+NUMBER = (int, float)
+MAYBE = (type(None),)
+
+SUMMARY: Rules = {
+    "status": (str,),
+    "protocol": (str,),
+    "topology": (str,),
+    "stream": (str,),
+    "nodes": (int,),
+    "edges": (int,),
+    "rounds": (int,),
+    "seed": (int,),
+    "final": (dict,),
+    "facts": (dict,),
+    "wall_seconds": NUMBER,
+    "backend": (dict,),
+}
+"""The keys of every run."""
+
+SUMMARY_PERHAPS: Rules = {
+    "parts": (int,),
+    "reason": (str, *MAYBE),
+    "verdict": (dict, *MAYBE),
+    "compile_seconds": (*NUMBER, *MAYBE),
+    "used_up": (dict, *MAYBE),
+    "node_rounds_per_second": (*NUMBER, *MAYBE),
+    "digest": (str,),
+    "form": (str, *MAYBE),
+    "step": (str, *MAYBE),
+}
+"""The types of optional keys."""
+
+CONFIG: Rules = {
+    "seed": (int,),
+    "rounds": (int,),
+    "evaluate_every": (int,),
+    "topology": (dict,),
+    "stream": (dict,),
+    "learner": (dict,),
+    "protocol": (dict,),
+}
+"""The resolved experiment has its defaults in it."""
+
+
+def require_whole(config: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+    """Refuse tables that lack what every run writes; raises ValueError. A result made by hand may have less."""
+    missing = [f"{key} in config.toml" for key in CONFIG if key not in config]
+    missing += [f"{key} in summary.json" for key in SUMMARY if key not in summary]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing")
+
+
+def check_summary(summary: Any) -> dict[str, Any]:
+    """Return a summary as it is; raises ValueError where a value is of another type."""
+    found = _checked(summary, {}, {**SUMMARY, **SUMMARY_PERHAPS})
+    _each(found.get("final", {}), "final", (*NUMBER, *MAYBE))
+    _each(found.get("facts", {}), "facts", (*NUMBER, str))
+    _each(found.get("verdict") or {}, "verdict", (str,))
+    ends = found.get("used_up")
+    if ends is not None:
+        _checked(ends, {"first": (int,), "last": (int,)}, {})
+    if "landmarks" in found.get("backend", {}):
+        _checked(
+            found["backend"], {"rows": (int,), "samples": (int,), "regularization": NUMBER, "chosen_by": (str,)}, {}
+        )
+    return found
+
+
+def check_config(config: Any) -> dict[str, Any]:
+    """Return an experiment's tables as they are; raises ValueError where one is none or has no name."""
+    found = _checked(config, {}, CONFIG)
+    for key in ("topology", "stream", "learner", "protocol"):
+        if key in found:
+            _checked(found[key], {"name": (str,)}, {})
+    return found
+
+
+def _checked(table: Any, required: Rules, possible: Rules) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise ValueError("it holds no table")
+    for key in required:
+        if key not in table:
+            raise ValueError(f"{key} is missing")
+    for key, types in {**required, **possible}.items():
+        if key in table:
+            _require(key, table[key], types)
+    return table
+
+
+def _each(table: Mapping[str, Any], name: str, types: tuple[type, ...]) -> None:
+    for key, value in table.items():
+        _require(f"{name}.{key}", value, types)
+
+
+def _require(key: str, value: Any, types: tuple[type, ...]) -> None:
+    if not isinstance(value, types) or isinstance(value, bool):
+        raise ValueError(f"{key} is {shown(value)}")
+
 
 FILES = (
     "config.toml",
@@ -42,7 +144,7 @@ FILES = (
     "models.npz",
     "graph.graphml",
     "data.json",
-    checksums.NAME,
+    files.SUMS,
     "summary.json",
 )
 
@@ -178,7 +280,7 @@ def write_config(config: Mapping[str, Any], folder: Path) -> None:
     """Write ``config.toml``, whole or not at all, and its checksum where the folder has them."""
     import tomli_w
 
-    checksums.replace(folder, "config.toml", tomli_w.dumps(config).encode())
+    files.replace(folder, "config.toml", tomli_w.dumps(config).encode())
 
 
 def write_data(data: DataDescription, folder: Path) -> None:
@@ -259,7 +361,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         if (folder / measurements.FOLDER).is_dir():
             hint += f"; kernelswarm plot {folder} draws what was measured until then"
         raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
-    checksums.check(folder, [name for name in FILES if name != checksums.NAME])
+    files.check(folder, [name for name in FILES if name != files.SUMS])
     result = Result(
         config=_read(folder / "config.toml", _read_config),
         graph=_read(folder / "graph.graphml", read_graph),
@@ -270,7 +372,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         summary=_read(folder / "summary.json", _read_summary),
         data=read_data(folder),
     )
-    from kernelswarm.simulations.round.model_arrays import digest
+    from kernelswarm.simulations.engine.model_arrays import digest
 
     recorded = result.summary.get("digest")
     if recorded is not None and recorded != digest(result.models):
@@ -312,7 +414,7 @@ def _write_files(result: Result, folder: Path) -> None:
     write_graph(result.adjacency, folder / "graph.graphml")
     write_data(result.data, folder)
     write_summary(result.summary, folder)
-    checksums.write(folder, [name for name in FILES if name != checksums.NAME])
+    files.write(folder, [name for name in FILES if name != files.SUMS])
 
 
 def write_summary(summary: Mapping[str, Any], folder: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.figures import functions, regions, style
+from kernelswarm.simulations.figures import functions, style
 from kernelswarm.simulations.figures.learned import Learned, Reopened, rebuild, reopen
 from kernelswarm.simulations.report.digits import COLOR, TABLE, numbers, some
 
@@ -75,7 +75,7 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
     return {
         "inputs": [result.data.inputs.name(place, f"input {place + 1}") for place in range(learned.inputs)],
         "target": "class" if classifies else result.data.targets.name(0, "target"),
-        "classes": [result.data.class_name(k) for k in range(regions.class_count(learned, stream))]
+        "classes": [result.data.class_name(k) for k in range(functions.class_count(learned, stream))]
         if classifies
         else None,
         "bounds": numbers(bounds, TABLE),
@@ -96,7 +96,7 @@ def _grid(learned: Learned, stream: Reopened) -> tuple[list[tuple[float, float]]
         seen = functions.interval(learned, stream)[:, 0]
         low, high = float(seen[0]), float(seen[-1])
         return [(low, high)], np.linspace(low, high, CURVE)[:, None]
-    left, right, bottom, top = regions.window(learned, stream)
+    left, right, bottom, top = functions.window(learned, stream)
     x, y = np.linspace(left, right, SIDE), np.linspace(bottom, top, SIDE)
     return [(left, right), (bottom, top)], np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 

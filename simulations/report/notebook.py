@@ -11,14 +11,14 @@ from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.core.messages import toml
 from kernelswarm.simulations.figures import cells, curves, sheet
 from kernelswarm.simulations.figures.model_plot import plot_model
-from kernelswarm.simulations.plotting.picture import DOTS, picture, png
-from kernelswarm.simulations.report import summary_text
+from kernelswarm.simulations.figures.result_plots import DOTS, picture, png
+from kernelswarm.simulations.report import page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from kernelswarm.simulations.experiment.experiment import Experiment
-    from kernelswarm.simulations.models.model import Model
+    from kernelswarm.simulations.records.model import Model
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
 
@@ -38,8 +38,8 @@ def of_result(result: Result) -> str:
             axes.legend()
         return drawn
 
-    texts = [*summary_text.verdict(result), *summary_text.warnings_of(result)]
-    return _page(summary_text.title(result), texts, _image(draw, "risk against samples"))
+    texts = [*page.verdict(result), *page.warnings_of(result)]
+    return _page(page.title(result), texts, _image(draw, "risk against samples"))
 
 
 def of_comparison(comparison: Comparison) -> str:
@@ -54,7 +54,7 @@ def of_comparison(comparison: Comparison) -> str:
     text = f"<pre>{html.escape(tables.as_text(comparison))}</pre>"
     count = len(comparison.cells)
     image = _image(draw, "risk of each row", height=1.0 + 0.35 * count) if count <= ROWS else ""
-    return _page(summary_text.comparison_title(comparison), [], text + image)
+    return _page(page.comparison_title(comparison), [], text + image)
 
 
 def of_model(model: Model) -> str:

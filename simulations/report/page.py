@@ -10,14 +10,159 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.comparison import compare, comparison_folder
+from kernelswarm.simulations.comparison.table_notes import HEADINGS, above, explanation, supported, under
+from kernelswarm.simulations.comparison.tables import once
+from kernelswarm.simulations.core.data_description import DOUBTS
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.machine.whole_files import write_text
+from kernelswarm.simulations.core.files import write_text
+from kernelswarm.simulations.core.messages import number_of
+from kernelswarm.simulations.figures.style import called, readable
 from kernelswarm.simulations.records import measurements, run_folder
-from kernelswarm.simulations.report import data
+from kernelswarm.simulations.records.result import amount, measured_in
+from kernelswarm.simulations.report import learned, learning_curves, network, tables
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
+
+# The text at the top of a page: the run or comparison, and its end.
+
+
+def title(result: Result) -> str:
+    """Return the title of a run: its protocol, network, data and learner, of files by their names."""
+    config = result.config
+    names = [called(config.get(part) or "") for part in ("protocol", "topology", "stream", "learner")]
+    return " · ".join(name for name in names if name)
+
+
+def verdict(result: Result) -> list[str]:
+    """Return in sentences how a run ended: how far it went, what it reached and what is wrong with it."""
+    summary, final = result.summary, result.final
+    rounds, nodes = int(summary.get("rounds") or 0), result.graph.number_of_nodes()
+    parts = int(summary.get("parts") or 1)
+    falls = f" in {parts:,} parts" if parts > 1 else ""
+    edges = result.graph.number_of_edges()
+    size = f"{number_of(nodes, 'node')} and {number_of(edges, 'edge')}{falls}, seed {result.config.get('seed', 0)}"
+    if result.failed:
+        texts = [f"The run failed after round {rounds:,} on {size}: {summary.get('reason') or 'no reason is known'}."]
+    elif summary.get("status") == "unfinished":
+        texts = [f"The run has not ended: it was measured until round {rounds:,}, on {size}."]
+    else:
+        ended = "was stopped early after" if summary.get("status") == "stopped early" else "is done:"
+        texts = [f"The run {ended} {number_of(rounds, 'round')} on {size}."]
+    risk, constant, first = final.get("risk"), final.get("constant_risk"), _first(result)
+    if risk is not None:
+        begun = "" if first is None else f", from {readable(first[1])} after round {first[0]:,}"
+        beside = "" if constant is None else f"; the best constant prediction has {readable(constant)}"
+        texts.append(f"The mean risk of the nodes is {readable(risk)}{begun}{beside}.")
+    texts += units_of(result)
+    if "gaps" in result.facts:
+        texts.append(f"Of the data: {result.facts['gaps']}.")
+    order, disagreement, sent = (final.get(name) for name in ("model_order", "disagreement", "bytes_sent"))
+    reached = [] if order is None else [f"Models are made of {readable(order)} points or features on average"]
+    if disagreement is not None and nodes > 1:
+        reached.append(f"neighbours differ by {readable(disagreement)} in the mean square")
+    if sent:
+        reached.append(f"{int(sent):,} bytes were sent")
+    if reached:
+        text = "; ".join(reached)
+        texts.append(f"{text[0].upper()}{text[1:]}.")
+    return texts
+
+
+def units_of(result: Result) -> list[str]:
+    """Return in a sentence in what unit risk and error are, with the error in the target's own, where these differ."""
+    units, error = measured_in(result.facts, result.config), result.final.get("rmse")
+    if not units:
+        return []
+    own = "" if error is None else f"; the root mean square error is {amount(error)} in its own unit"
+    return [f"{units[0].upper()}{units[1:]}{own}."]
+
+
+def warnings_of(result: Result) -> list[str]:
+    """Return the warnings about a complete run, or about its data, a sentence each."""
+    of_data = [str(result.facts[name]) for name in DOUBTS if name in result.facts]
+    return [sentence[:1].upper() + sentence[1:] for sentence in (*result.verdict.values(), *of_data)]
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """Return the title of a comparison: its varied keys, and the data if all rows have the same."""
+    keys = [key.removesuffix(".name") for key in comparison.keys]  # as they are typed
+    streams = {called(cell.config.get("stream") or "") for cell in comparison.cells}
+    data = streams.pop() if len(streams) == 1 else ""
+    return " ".join(["Comparison", *(["of", ", ".join(keys)] if keys else []), *(["on", data] if data else [])])
+
+
+def comparison_verdict(comparison: Comparison) -> list[str]:
+    """Return in sentences what the runs of a comparison support."""
+    seeds, failed = len({run.seed for run in comparison.runs}), len(comparison.failed)
+    count = f"{len(comparison.cells):,} row{'s' if len(comparison.cells) != 1 else ''}"
+    ended = "all ended well" if not failed else f"{failed:,} did not end well"
+    runs = f"{number_of(len(comparison.runs), 'run')}: {count}, {number_of(seeds, 'seed')} each; {ended}."
+    return [runs, *above(comparison), *supported(comparison, most=None)]
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """Return the text under a comparison's table: the meaning of its columns, failures and marks."""
+    rows = comparison.rows()
+    names = [name for name in HEADINGS if name not in comparison.repeated]
+    return [*explanation(rows, names), *once(comparison), *under(comparison, rows)]
+
+
+def _first(result: Result) -> tuple[int, float] | None:
+    """Return the first measured round and its risk; None where there is no later one."""
+    rounds, risks = result.network.get("round"), result.network.get("risk")
+    if rounds is None or risks is None or len(rounds) < 2:
+        return None
+    return int(rounds[0]), float(risks[0])
+
+
+# Everything that a page shows, as one table of plain values.
+
+
+def of_run(result: Result) -> dict[str, Any]:
+    """Return the contents of a run's page: words, settings, tables, curves, its network and what nodes learned."""
+    import tomli_w
+
+    drawn, left = network.of_run(result)
+    functions, unseen = learned.of_run(result)
+    return {
+        "kind": "run",
+        "title": title(result),
+        "verdict": verdict(result),
+        "warnings": warnings_of(result),
+        "settings": tomli_w.dumps(result.config),
+        "tables": tables.of_run(result),
+        "curves": learning_curves.of_run(result),
+        "network": drawn,
+        "functions": functions,
+        "notes": [*left, *unseen],
+    }
+
+
+def of_comparison(comparison: Comparison, settings: str) -> dict[str, Any]:
+    """Return the contents of a comparison's page: words, settings, tables and curves.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    settings : str
+        The experiment file that repeats it.
+    """
+    return {
+        "kind": "comparison",
+        "title": comparison_title(comparison),
+        "verdict": comparison_verdict(comparison),
+        "warnings": [],
+        "settings": settings,
+        "tables": tables.of_comparison(comparison),
+        "curves": learning_curves.of_comparison(comparison),
+        "network": None,
+        "functions": None,
+        "notes": comparison_notes(comparison),
+    }
+
 
 NAME = "report.html"
 """The name of the page in its folder."""
@@ -54,13 +199,13 @@ def write(folder: Path | str) -> Path:
 
 def write_run(result: Result, folder: Path) -> Path:
     """Write the page of a run that has been read, as :func:`write` does."""
-    return _written(data.of_run(result), folder)
+    return _written(of_run(result), folder)
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
     """Write the page of a comparison that has been read, as :func:`write` does."""
     settings = (folder / compare.EXPERIMENT).read_text(encoding="utf-8")
-    return _written(data.of_comparison(comparison, settings), folder)
+    return _written(of_comparison(comparison, settings), folder)
 
 
 def _written(content: Mapping[str, Any], folder: Path) -> Path:
@@ -70,7 +215,7 @@ def _written(content: Mapping[str, Any], folder: Path) -> Path:
 
 
 def as_html(content: Mapping[str, Any]) -> str:
-    """Return the page that shows what :mod:`kernelswarm.simulations.report.data` has gathered."""
+    """Return the page that shows what :mod:`kernelswarm.simulations.report.page` has gathered."""
     parts = {
         "title": html.escape(str(content["title"])),
         "style": _own("page.css"),

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
-from kernelswarm.simulations.comparison.supported import best, row_name
-from kernelswarm.simulations.comparison.table_notes import MARKS, marks
-from kernelswarm.simulations.comparison.tuning_notes import tuned_columns
+from kernelswarm.simulations.comparison.table_notes import HEADINGS, MARKS, best, marks, pair, row_name, tuned_columns
 from kernelswarm.simulations.records.outcome import METRICS
 from kernelswarm.simulations.records.series import TWINS, last_rows, repeated
 from kernelswarm.simulations.report.digits import TABLE, finite, number, some

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.seeding import Role, generator
+from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
@@ -25,7 +26,6 @@ from kernelswarm.simulations.reproductions.risk_methods import (
     rows_of,
     spread,
 )
-from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,14 +11,13 @@ from scipy.optimize import minimize
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.functions.spanning import spanning
+from kernelswarm.agents.functions.expansion import Expansion, spanning
 from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.courses import followed, single_steps
 from kernelswarm.simulations.reproductions.panels import Curve
+from kernelswarm.simulations.reproductions.walks import followed, single_steps
 
 Array = npt.NDArray[np.float64]
 

@@ -17,11 +17,10 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.shallow_json import parse
-from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core import files, parallel
+from kernelswarm.simulations.core.archives import ArchiveError, read_arrays, write_arrays
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.machine import parallel
-from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays, write_arrays
-from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.core.files import held
 
 Arrays = dict[str, npt.NDArray[Any]]
 Task = TypeVar("Task")
@@ -63,7 +62,7 @@ class Shelf:
                 with self._writing():
                     for path in self.folder.glob("*.npz"):
                         path.unlink()
-                    checksums.replace(self.folder, REQUEST, json.dumps(self.request).encode())
+                    files.replace(self.folder, REQUEST, json.dumps(self.request).encode())
             yield
 
     def read(self, name: str) -> Arrays | None:
@@ -77,7 +76,7 @@ class Shelf:
         written = io.BytesIO()
         write_arrays(written, piece)
         with self._writing():
-            checksums.replace(self.folder, self._path(name).name, written.getvalue())
+            files.replace(self.folder, self._path(name).name, written.getvalue())
 
     def clear(self) -> None:
         """Throw the folder away: the reproduction is written."""

@@ -12,20 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.bsgd import Bsgd
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.data.contract import HeldOut
+from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.batch.classifiers import import_vectors, lbfgs, objective
+from kernelswarm.simulations.reproductions.classifiers import import_vectors, lbfgs, objective
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
-from kernelswarm.simulations.reproductions.courses import Course, course, ends, percent, stacked
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
-from kernelswarm.simulations.streams.contract import HeldOut
-from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.node.node import DIVERGED
+from kernelswarm.agents.nodes.node import DIVERGED
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.reproductions.contract import Claim, Request, beyond, errs_more
@@ -123,7 +123,7 @@ class Fit:
 def learn(learner: Any, points: Array, targets: Array, probes: Array | None = None, looks: int = 0) -> Fit:
     """Learn a set batch by batch, and look at the values at ``probes`` (n, p) so many times.
 
-    Divergence is what :class:`~kernelswarm.agents.node.agent.Agent` takes for it.
+    Divergence is what :class:`~kernelswarm.agents.nodes.agent.Agent` takes for it.
     """
     state = learner.init(points.shape[1], targets.shape[1])
     size: int = learner.batch_size

@@ -15,6 +15,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.data.gaussian_density import GaussianDensity
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
 from kernelswarm.simulations.reproductions.densities import (
@@ -27,7 +28,6 @@ from kernelswarm.simulations.reproductions.densities import (
     stroke,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,6 +16,9 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.data.csv_dialect import Dialect
+from kernelswarm.simulations.data.reading import find
+from kernelswarm.simulations.data.tables import Columns, read_csv
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
@@ -29,9 +32,6 @@ from kernelswarm.simulations.reproductions.densities import (
     stroke,
 )
 from kernelswarm.simulations.reproductions.panels import Panel, drawn
-from kernelswarm.simulations.streams.rows.dialect import Dialect
-from kernelswarm.simulations.streams.rows.tables import Columns, read_csv
-from kernelswarm.simulations.streams.written.reading import find
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,37 +7,30 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.agents.nodes.populating import in_python
 from kernelswarm.graphs.cost import BYTES, RoundCost, flooded_cost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.graphs.directed import who_asks
-from kernelswarm.protocols.clocks.clocks import Clock
-from kernelswarm.protocols.clocks.presence import forgets
-from kernelswarm.protocols.contract import StackedRule, every_of, requirement_of, spans
-from kernelswarm.protocols.core.certainty import certainty_of
-from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.flooding import flooded_share
+from kernelswarm.protocols.contract import StackedRule, every_of, fulfils, requirement_of, spans
+from kernelswarm.protocols.controls import flooded_share
+from kernelswarm.protocols.links.clocks import Clock, forgets
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.protocols.replay import replay_of
+from kernelswarm.protocols.replay import certainty_of, replay_of
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.simulations.backends.partition import crossing, partition
-from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.data_description import DOUBTS
+from kernelswarm.simulations.core.machine import one_thread
 from kernelswarm.simulations.core.messages import number_of, shown, some
 from kernelswarm.simulations.core.node_names import node_names
+from kernelswarm.simulations.core.parallel import cores
+from kernelswarm.simulations.data.pooled import TravellingSamples, links_of, sample_bytes
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.nodes import without_data
+from kernelswarm.simulations.engine.partition import crossing, partition
+from kernelswarm.simulations.engine.ray_backend import Ray
+from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import describe
-from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.machine.threads import one_thread
-from kernelswarm.simulations.nodes.without_data import without_data
-from kernelswarm.simulations.observing.first_steps import warning
-from kernelswarm.simulations.observing.kernel_reach import finding
-from kernelswarm.simulations.observing.unsuited.defence import undefended
-from kernelswarm.simulations.observing.verdict import EACH_BY_ITSELF
-from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.running.batch import rows_until
-from kernelswarm.simulations.running.changing import reach
+from kernelswarm.simulations.running.batch import rows_until, unfitted, unknown
 from kernelswarm.simulations.running.footprint import in_words
 from kernelswarm.simulations.running.forecast import (
     expected,
@@ -45,14 +38,15 @@ from kernelswarm.simulations.running.forecast import (
     latest,
     message_bytes,
     privacy_of,
+    reach,
     scalars_of_bands,
     share_awake,
     share_joined,
     transit,
 )
 from kernelswarm.simulations.running.network import Network, open_network
-from kernelswarm.simulations.running.regret import unfitted, unknown
-from kernelswarm.simulations.streams.travelling import TravellingSamples, links_of, sample_bytes
+from kernelswarm.simulations.running.unsuited import finding, undefended, warning
+from kernelswarm.simulations.running.verdict import EACH_BY_ITSELF
 
 PLANNED = 10_000
 """The largest number of agents that are planned for a look; the others are of the same kinds."""

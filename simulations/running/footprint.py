@@ -11,27 +11,25 @@ from typing import Any, cast
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import RepackedLearner
-from kernelswarm.agents.compiled.arrays import Mail
-from kernelswarm.agents.compiled.lossy_filling import MessageLayout, empty_kept, empty_mail
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.forms import learner_forms
+from kernelswarm.agents.learners.plain_features import learner_forms
+from kernelswarm.agents.nodes.arrays import Mail
+from kernelswarm.agents.nodes.lossy_filling import MessageLayout, empty_kept, empty_mail
 from kernelswarm.graphs.adjacency import Adjacency
-from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.core.certainty import certainty_of
-from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.flooding import flooded_share
+from kernelswarm.protocols.contract import StackedRule, fulfils
+from kernelswarm.protocols.controls import flooded_share
+from kernelswarm.protocols.links.realization import rounds_ahead
 from kernelswarm.protocols.parameters.summed_duals import Counted, SummedDuals
-from kernelswarm.protocols.replay import replay_of
-from kernelswarm.protocols.unreliable.realization import rounds_ahead
+from kernelswarm.protocols.replay import certainty_of, replay_of
+from kernelswarm.simulations.core import machine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.data.contract import Source
+from kernelswarm.simulations.data.synthetic import CHUNK, HELD, SyntheticSource
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.failures import Asked
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
-from kernelswarm.simulations.machine import memory
-from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.round.failures import Asked
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.generated.synthetic import CHUNK, HELD, SyntheticSource
 
 NUMBER = 8
 """Bytes of a number."""
@@ -301,9 +299,9 @@ def require(experiment: Experiment, found: list[Need]) -> None:
     """
     if experiment.backend.elsewhere:
         found = [need for need in found if need.key.startswith("eval")]
-    room = memory.free()
+    room = machine.free()
     total = sum(need.bytes for need in found)
-    if total <= max(0, room - memory.RESERVE_BYTES):
+    if total <= max(0, room - machine.RESERVE_BYTES):
         return
     most = max(found, key=lambda need: need.bytes)
     taken, whole = in_words(most.bytes), in_words(total)
@@ -311,7 +309,7 @@ def require(experiment: Experiment, found: list[Need]) -> None:
     raise InputError(
         f"{most.key}{'' if most.value is None else f' = {shown(most.value)}'}: {most.what} take about "
         f"{taken} {others}, and {in_words(max(0, room))} are free, of which "
-        f"{in_words(memory.RESERVE_BYTES)} stay for everything else: "
+        f"{in_words(machine.RESERVE_BYTES)} stay for everything else: "
         f"{REMEDIES.get(most.key, 'lower it, or take fewer nodes')}"
     )
 
@@ -331,8 +329,8 @@ class Bounded:
 
     def __init__(self, key: str, part: Any, most: int | None = None) -> None:
         self._key, self._part = key, part
-        self._room = memory.free() if most is None else min(memory.free(), most)
-        self._limit = memory.limited(self._room)
+        self._room = machine.free() if most is None else min(machine.free(), most)
+        self._limit = machine.limited(self._room)
 
     def __enter__(self) -> None:
         self._limit.__enter__()

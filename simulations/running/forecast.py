@@ -1,29 +1,32 @@
 """The average effect of links and clock, before the first round."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from kernelswarm.agents.bands.pooled import NUMBERS
-from kernelswarm.agents.node.agent import columns_behind_values
-from kernelswarm.protocols.clocks.clocks import Clock
-from kernelswarm.protocols.clocks.presence import JoiningClock
-from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.agents.nodes.agent import columns_behind_values
+from kernelswarm.agents.nodes.pooled_bands import NUMBERS
+from kernelswarm.protocols.contract import StackedRule, fulfils
+from kernelswarm.protocols.links.arrivals import EdgeFacts
+from kernelswarm.protocols.links.clocks import Clock, JoiningClock
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
+from kernelswarm.protocols.links.realization import Timetable, channels_of, delays_of, gaps_of, starts_of
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.protocols.unreliable.distributions import channels_of, delays_of, gaps_of, starts_of
-from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.round.failures import Asked
-from kernelswarm.simulations.round.measure import BYTES
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.travelling import TravellingSamples
+from kernelswarm.simulations.data.contract import Source
+from kernelswarm.simulations.data.pooled import TravellingSamples
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.failures import Asked
+from kernelswarm.simulations.engine.measure import BYTES
 
 Array = npt.NDArray[np.float64]
 
@@ -190,3 +193,68 @@ def _stacked(plan: AgentPlan, rule: StackedRule, bits: int, largest: bool) -> li
     talking = [replace(plan, rule=member) for member in rule.members if member.communicates]
     parts = [_messages([one], bits, bare=one is not talking[0], largest=largest) for one in talking]
     return [sum(each) + BYTES * len(rule.members) for each in zip(*parts, strict=True)]
+
+
+# Over how many rounds a network that changes connects all its nodes.
+
+Integers = npt.NDArray[np.int64]
+
+ROUNDS = 400
+"""Rounds that are looked at, at most."""
+
+WORK = 2_000_000
+"""Edges times rounds that are looked at, at most."""
+
+
+class Reach(NamedTuple):
+    """The facts about a network that changes.
+
+    Attributes
+    ----------
+    rounds : int
+        The rounds looked at.
+    share : float
+        The mean share of the edges that are there.
+    window : int or None
+        The fewest rounds such that the edges of any so many in a row connect all nodes; None where all those that were
+        looked at do not.
+    """
+
+    rounds: int
+    share: float
+    window: int | None
+
+
+def reach(timetable: Timetable, nodes: int, edges: Integers, rounds: int) -> Reach:
+    """Look at the first rounds of a network that changes.
+
+    In round t let an edge be as old as the rounds since it was last there, this one included. The last w rounds connect
+    the nodes where a spanning tree of edges no older than w exists: w is the oldest edge of the minimum spanning tree.
+
+    Parameters
+    ----------
+    timetable : Timetable
+        The network's.
+    nodes : int
+        V.
+    edges : Integers
+        The ends of every edge, (E, 2), places among the nodes.
+    rounds : int
+        Rounds of the run.
+    """
+    count = max(1, min(rounds, ROUNDS, WORK // max(len(edges), 1)))
+    active = timetable.rounds(0, count, np.arange(len(edges)))
+    share = float(active.mean()) if len(edges) else 1.0
+    ages = np.full(len(edges), np.inf)
+    widest, known = 0.0, False
+    for t in range(count):
+        ages = np.where(active[:, t], 1.0, ages + 1.0)
+        seen = np.isfinite(ages)
+        ends = edges[seen].astype(np.int32)  # of longer numbers not every scipy makes a tree
+        graph = csr_array((ages[seen], (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
+        if not known and connected_components(graph, directed=False)[0] > 1:
+            continue
+        tree = minimum_spanning_tree(graph)
+        known = True
+        widest = max(widest, float(tree.data.max(initial=1.0)))
+    return Reach(count, share, int(widest) if known else None)

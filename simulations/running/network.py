@@ -11,51 +11,57 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.graphs.adjacency import Adjacency, Graph, from_edges
+from kernelswarm.graphs.adjacency import Adjacency, Graph, SpanningTree, distances_from, from_edges, spanning_tree
 from kernelswarm.graphs.directed import asks
-from kernelswarm.graphs.distances import distances_from
 from kernelswarm.graphs.files import File, read_graph
-from kernelswarm.graphs.spanning_tree import SpanningTree, spanning_tree
 from kernelswarm.graphs.validation import as_network, require_sound
-from kernelswarm.protocols.compiling import uncollected
-from kernelswarm.protocols.contract import Neighborhood, TreePlace, every_of, spans
-from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.flooding import flooded_share
+from kernelswarm.protocols.contract import Neighborhood, TreePlace, every_of, fulfils, spans
+from kernelswarm.protocols.controls import flooded_share
+from kernelswarm.protocols.core.compiling import uncollected
+from kernelswarm.protocols.links.realization import Conditions
 from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.machine import one_thread
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.core.seeding import Role, generator
+from kernelswarm.simulations.data.checked import opened
+from kernelswarm.simulations.data.contract import Source, absences
+from kernelswarm.simulations.data.pooled import FloodedSource, PooledSource, TravellingSamples, members
+from kernelswarm.simulations.engine.banded import with_bands
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.conditions import link_conditions
+from kernelswarm.simulations.engine.failures import Asked
+from kernelswarm.simulations.engine.matching import (
+    refuse_coarse,
+    refuse_failing,
+    refuse_other_learners,
+    refuse_other_rewards,
+    refuse_silent,
+    refuse_uncertain,
+    refuse_unstable,
+)
+from kernelswarm.simulations.engine.nodes import (
+    by_name,
+    lists_nodes,
+    measured,
+    opened_for_all,
+    paired,
+    places_without_data,
+    spoken,
+    with_labels,
+    with_names,
+)
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import part_name
-from kernelswarm.simulations.machine.threads import one_thread
-from kernelswarm.simulations.nodes.faulty import measured, spoken
-from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
-from kernelswarm.simulations.nodes.pairing import paired
-from kernelswarm.simulations.nodes.without_data import by_name, opened_for_all, places_without_data
-from kernelswarm.simulations.round.banded import with_bands
-from kernelswarm.simulations.round.bearable_links import refuse_coarse, refuse_failing, refuse_silent, refuse_uncertain
-from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.round.conditions import link_conditions
-from kernelswarm.simulations.round.failures import Asked
-from kernelswarm.simulations.round.matching import refuse_other_learners, refuse_unstable
-from kernelswarm.simulations.round.rewards import refuse_other_rewards
-from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.footprint import Bounded, functions, messages, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
-from kernelswarm.simulations.running.resolving import resolved
-from kernelswarm.simulations.streams.calendars import absences
-from kernelswarm.simulations.streams.checked import opened
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.flooded import FloodedSource
-from kernelswarm.simulations.streams.pooled import PooledSource, members
-from kernelswarm.simulations.streams.travelling import TravellingSamples
+from kernelswarm.simulations.running.resolving import refuse_misfit, resolved
 
 Array = npt.NDArray[np.float64]
 

@@ -13,25 +13,22 @@ from typing import Any, NamedTuple
 
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.files import held
+from kernelswarm.simulations.core.machine import versions
 from kernelswarm.simulations.core.messages import listed, plain, shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, parse
-from kernelswarm.simulations.experiment.data_files import digests, refuse_changed
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.keywords import described
+from kernelswarm.simulations.data.file import held_by, with_data_in
+from kernelswarm.simulations.engine.engine import EngineError
+from kernelswarm.simulations.experiment.experiment import Experiment, digests, experiment_from, refuse_changed
 from kernelswarm.simulations.experiment.registry import listed_parts_only, may_import, names_code
-from kernelswarm.simulations.machine.lock import held
-from kernelswarm.simulations.machine.versions import versions
-from kernelswarm.simulations.observing.own_columns import Callback
-from kernelswarm.simulations.observing.progress import Progress
 from kernelswarm.simulations.records import run_folder
-from kernelswarm.simulations.records.checkpoint import Checkpoint, paths
-from kernelswarm.simulations.records.checkpoints import FOLDER, Checkpoints, newest
+from kernelswarm.simulations.records.checkpoints import FOLDER, Checkpoint, Checkpoints, newest, paths
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.written_tables import require_whole
-from kernelswarm.simulations.round.engine import EngineError
+from kernelswarm.simulations.records.run_folder import require_whole
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.own_columns import Callback
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.rows.file import held_by, with_data_in
+from kernelswarm.simulations.running.state import Progress
 
 CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
 """Keys that a resumed run may change: the rounds done do not depend on them."""
@@ -72,7 +69,7 @@ def run(
         Called after each evaluation, as :func:`~kernelswarm.simulations.running.simulation.simulate` says; their
         columns are in the folder's tables.
     **tables
-        The experiment, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it.
+        The experiment, as :func:`~kernelswarm.simulations.experiment.experiment.build_experiment` takes it.
 
     Raises
     ------
@@ -82,7 +79,7 @@ def run(
     """
     if folder is None:
         raise InputError("folder is missing: name the run folder, such as folder='runs/first', or call simulate")
-    experiment = described(experiment, tables)
+    experiment = experiment_from(experiment, tables)
     folder = Path(folder)
     data = digests(experiment) if experiment.checkpoint_every else {}
     held = held_by(experiment.stream)

@@ -11,19 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.agents.nodes.node import DivergenceError
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.notebook import watched
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.keywords import described
-from kernelswarm.simulations.observing.own_columns import Callback, CallbackError, OwnColumns
-from kernelswarm.simulations.observing.progress import Progress as Progress
-from kernelswarm.simulations.observing.state import State
+from kernelswarm.simulations.engine.engine import EngineError
+from kernelswarm.simulations.experiment.experiment import Experiment, experiment_from
 from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.round.engine import EngineError
 from kernelswarm.simulations.running.driver import Driver
+from kernelswarm.simulations.running.own_columns import Callback, CallbackError, OwnColumns
+from kernelswarm.simulations.running.state import Progress as Progress
+from kernelswarm.simulations.running.state import State
 
 Observer = Callable[[Progress], None]
 
@@ -49,12 +48,12 @@ def simulate(
         every ``checkpoint_every`` rounds and at SIGINT, SIGTERM or SIGHUP. Without it the result is in memory alone.
         :func:`~kernelswarm.simulations.running.run.run` makes one.
     callbacks : sequence of callables
-        Called with a :class:`~kernelswarm.simulations.observing.state.State` after each evaluation. One may return a
+        Called with a :class:`~kernelswarm.simulations.running.state.State` after each evaluation. One may return a
         dict of columns for the tables: a number for the network's, an array with an entry for each node or directed
         edge for the others.
     **tables
-        The experiment, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it: ``topology``,
-        ``data`` or ``stream``, ``learner``, ``protocol``, ``rounds``, ...
+        The experiment, as :func:`~kernelswarm.simulations.experiment.experiment.build_experiment` takes it:
+        ``topology``, ``data`` or ``stream``, ``learner``, ``protocol``, ``rounds``, ...
 
     Returns
     -------
@@ -123,7 +122,7 @@ class Simulation:
         every: int | None = None,
         **tables: Any,
     ) -> None:
-        experiment = described(experiment, tables)
+        experiment = experiment_from(experiment, tables)
         if every is not None:
             if isinstance(every, bool) or not isinstance(every, int | np.integer):
                 raise InputError(f"every = {shown(every)} must be a whole number of rounds")

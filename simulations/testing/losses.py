@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, LOSS_VALUES
-from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
-from kernelswarm.agents.parts.offers import offers_of
-from kernelswarm.protocols.first_class import ready
+from kernelswarm.agents.arithmetic.abi import DESCEND, LOSS_DERIVATIVES, LOSS_VALUES, MIRROR, SLOPES
+from kernelswarm.agents.parts.dispersions import Dispersion
+from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of, offers_of
+from kernelswarm.agents.parts.mirror_maps import MirrorMap
+from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.simulations.testing.properties import (
     Array,
     checked,
@@ -254,3 +255,132 @@ def _compiled_form_has_the_same_bits(loss: Loss, predictions: Array, targets: Ar
     require_equal(
         slopes, loss.derivatives(predictions, targets), loss, "compiled derivatives have the bits of derivatives"
     )
+
+
+# The contract of a dispersion: slopes of its values, and a center that is the mean or a threshold of its own.
+
+
+def check_dispersion(dispersion: Dispersion) -> None:
+    """Check that a dispersion keeps its contract, ``agents/parts/dispersions.py``.
+
+    Shapes; ``slopes`` against finite differences, finite at huge losses. Where ``centered`` it is a function of the
+    loss minus the center, which ``descend`` returns as it is; otherwise ``descend`` moves the threshold against the
+    slope of the mean. The same bits from its compiled functions.
+
+    Parameters
+    ----------
+    dispersion : Dispersion
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no dispersion.
+    """
+    with checked("dispersion", dispersion):
+        losses, center, step = sealed(np.linspace(-2.0, 6.0, 40)), 0.51, 1e-6
+        for count in (40, 1, 0):
+            require_shape(dispersion.values(losses[:count], center), (count,), dispersion, "values")
+            require_shape(dispersion.slopes(losses[:count], center), (count,), dispersion, "slopes")
+        ahead, behind = (dispersion.values(sealed(losses + way), center) for way in (step, -step))
+        require_close(
+            dispersion.slopes(losses, center),
+            (ahead - behind) / (2.0 * step),
+            dispersion,
+            "slopes are the derivatives of the values with respect to the loss",
+            relative=1e-6,
+            absolute=1e-7,
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            huge = dispersion.slopes(sealed(np.array([-1e16, 1e16])), 0.0)
+        require(bool(np.isfinite(huge).all()), dispersion, "slopes at huge losses are finite")
+        if dispersion.centered:
+            require_close(
+                dispersion.values(sealed(losses + 2.0), center + 2.0),
+                dispersion.values(losses, center),
+                dispersion,
+                "where centered, values depend on the loss minus the center alone",
+                relative=1e-9,
+                absolute=1e-12,
+            )
+            require_equal(
+                dispersion.descend(losses, center, 3), center, dispersion, "where centered, descend keeps the center"
+            )
+        else:
+            _descends(dispersion)
+        form = compiled_form(dispersion, "dispersion")
+        if form is not None:
+            slopes = np.empty(len(losses))
+            ready(form.slopes, SLOPES)(form.numbers, losses, center, slopes)
+            require_equal(
+                slopes, dispersion.slopes(losses, center), dispersion, "compiled slopes have the bits of slopes"
+            )
+            if form.descend is not None:
+                (size,) = form.step_sizes(3, 1)
+                found = ready(form.descend, DESCEND)(form.numbers, losses, center, size)
+                wanted = dispersion.descend(losses, center, 3)
+                require_equal(found, wanted, dispersion, "the compiled descend has the bits of descend")
+
+
+def _descends(dispersion: Dispersion) -> None:
+    losses = sealed(np.random.default_rng(0).exponential(size=400))
+    for center in (-1.0, 3.0):
+        moved = dispersion.descend(losses, center, 0)
+        slope = (dispersion.values(losses, center + 1e-6) - dispersion.values(losses, center - 1e-6)).mean() / 2e-6
+        require(
+            (moved - center) * slope < 0.0,
+            dispersion,
+            f"descend moves the threshold against the slope of the mean; at {center} the slope is {slope:.3g} and it "
+            f"moves by {moved - center:.3g}",
+        )
+
+
+# The contract of a mirror map: strictly increasing, and honest about its sign and its slope.
+
+
+def check_mirror_map(mirror_map: MirrorMap) -> None:
+    """Check that a mirror map keeps its contract, ``agents/parts/mirror_maps.py``.
+
+    Values of the shape of the duals, each a strictly increasing function of its own dual; positive ones where
+    ``positive``; the slope ``slope`` everywhere, where that is a number; and the same bits from its
+    compiled functions.
+
+    Parameters
+    ----------
+    mirror_map : MirrorMap
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no mirror map.
+    """
+    with checked("mirror_map", mirror_map):
+        duals = np.linspace(-8.0, 8.0, 60)
+        values = mirror_map.values(sealed(duals[:, np.newaxis]))
+        require_shape(values, (60, 1), mirror_map, "values")
+        require_shape(mirror_map.values(sealed(np.zeros((0, 3)))), (0, 3), mirror_map, "values")
+        rises = np.diff(values[:, 0])
+        require(bool(np.all(rises > 0.0)), mirror_map, "values increase strictly with the duals")
+        pair = mirror_map.values(sealed(np.column_stack([duals, duals[::-1]])))
+        sentence = "each value depends on its own dual alone"
+        require_close(pair, np.column_stack([values, values[::-1]]), mirror_map, sentence, relative=1e-14)
+        if mirror_map.positive:
+            require(bool(np.all(values > 0.0)), mirror_map, "where positive, all values are positive")
+        if mirror_map.slope is not None:
+            require_close(
+                rises / np.diff(duals),
+                np.full(len(rises), mirror_map.slope),
+                mirror_map,
+                f"the slope is {mirror_map.slope} everywhere",
+                relative=1e-9,
+            )
+        form = compiled_form(mirror_map, "mirror_map")
+        if form is not None:
+            found = sealed(np.column_stack([duals, duals[::-1]])).copy()
+            ready(form.values, MIRROR)(form.numbers, found, found)
+            require_equal(found, pair, mirror_map, "compiled values have the bits of values, also in place")

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
 from kernelswarm.protocols.contract import spans
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.data.pooled import pool
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.streams.pooled import pool
-from kernelswarm.simulations.testing.plain_twins import plain_plans
-from kernelswarm.simulations.testing.properties import require, require_equal
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.testing.properties import checked, require, require_equal
+
+# Parts whose compiled functions are left aside: rounds ask their methods instead, and must learn the same.
+
+
+def plain_plans(plans: Sequence[AgentPlan]) -> list[AgentPlan]:
+    """Return plans with the plain twins of their learners and of their protocol."""
+    return [dataclasses.replace(plan, learner=plain_twin(plan.learner), rule=plain_twin(plan.rule)) for plan in plans]
+
+
+def plain_twin(part: Any) -> Any:
+    """Return a part with the same fields and methods, whose class has no compiled functions.
+
+    Inherited compiled functions do not count (``protocols/compiled.py``).
+
+    Examples
+    --------
+    >>> from kernelswarm.protocols.compiled import hands_over
+    >>> from kernelswarm.protocols.consensus import Consensus
+    >>> hands_over(Consensus(0.3)), hands_over(plain_twin(Consensus(0.3))), plain_twin(Consensus(0.3)).penalty
+    (True, False, 0.3)
+    """
+    kind: Any = type(part)
+    twin = object.__new__(_plain_class(kind))
+    for field in dataclasses.fields(part):
+        object.__setattr__(twin, field.name, getattr(part, field.name))
+    return twin
+
+
+@cache
+def _plain_class(kind: type[Any]) -> type[Any]:
+    """Return one class for each, so that twins of equal parts are equal."""
+    return dataclasses.dataclass(frozen=True)(type(kind.__name__, (kind,), {"__doc__": kind.__doc__}))
+
 
 ROUNDS = 12
 
@@ -110,3 +147,35 @@ def _engine(description: Experiment, blocks: list[list[int]] | None, plain: bool
     plans = plain_plans(network.plans) if plain else network.plans
     cut = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks if block]
     return SerialEngine(cut), network.source
+
+
+# The contract of a backend: whatever runs the agents, the same bits come out.
+
+PROTOCOL = {"name": "proximity", "form": "symmetric", "step": "implicit"}
+COLUMNS = ("risk", "global_risk", "model_order", "compression_error")
+
+
+def check_backend(backend: Any) -> None:
+    """Check that a backend keeps its contract: the functions and figures of the serial backend, to the bit.
+
+    Parameters
+    ----------
+    backend : Backend
+        A frozen dataclass.
+
+    Raises
+    ------
+    AssertionError
+        A property does not hold; the text names it.
+    InputError
+        It is no backend.
+    """
+    with checked("backend", backend):
+        description = small_network(LEARNER, PROTOCOL, "sine_regression")
+        with backend.kept():
+            wanted, found = (simulate(description.with_changes({"backend": each})) for each in (Serial(), backend))
+        same = found.summary["digest"] == wanted.summary["digest"]
+        require(same, backend, "models have the bits of the serial backend's")
+        for column in COLUMNS:
+            sentence = f"the figures {column} have the bits of the serial backend's"
+            require_equal(found.nodes[column], wanted.nodes[column], backend, sentence)

@@ -9,7 +9,7 @@ import numpy as np
 from kernelswarm.agents.arithmetic.abi import BOUND, NEXT_BUDGET
 from kernelswarm.agents.parts.budgets import Budget
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
-from kernelswarm.protocols.first_class import ready
+from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.simulations.testing.properties import checked, compiled_form, require, require_equal
 
 STEPS = (*range(50), 1000, 10**6)

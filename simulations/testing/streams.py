@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-from kernelswarm.simulations.streams.contract import Array, NodeSource, Source, Stream
+from kernelswarm.simulations.data.contract import Array, NodeSource, Source, Stream
 from kernelswarm.simulations.testing.properties import checked, require, require_close, require_equal
 
 NODES, HELD_OUT = 4, 30
@@ -15,7 +15,7 @@ SIZES = ([1] * 640, [32] * 20, [5, 0, 600, 1, 34])
 
 
 def check_stream(stream: Stream, nodes: int = NODES, repeats: bool = False) -> None:
-    """Check that a stream keeps its contract, ``simulations/streams/contract.py``.
+    """Check that a stream keeps its contract, ``simulations/data/contract.py``.
 
     Read-only arrays of finite float64 numbers; classes that are whole numbers below their count; samples that do not
     depend on the sizes of draws, that follow from the seed, that differ between nodes, and that go on from a state of

@@ -13,7 +13,7 @@ import pytest
 FORKS = """
 import contextlib, io, json, os, sys
 sys.path[:] = json.loads(sys.stdin.readline())
-import kernelswarm.agents.compiled.passes, kernelswarm.agents.parts.image_kernel  # once, which takes half a second
+import kernelswarm.agents.nodes.passes, kernelswarm.agents.parts.image_kernel  # once, which takes half a second
 import pytest
 for line in sys.stdin:
     if not os.fork():

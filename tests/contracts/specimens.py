@@ -20,26 +20,21 @@ from kernelswarm.agents.parts.losses import (
     Loss,
     MulticlassHinge,
     MulticlassLogistic,
+    MulticlassSquaredHinge,
     Squared,
+    SquaredHinge,
 )
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon, Relative, Settling
-from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
-from kernelswarm.graphs import cliques, directed, elementary, files, lattices, random_families
-from kernelswarm.graphs.placed import nearest
-from kernelswarm.graphs.schedules import fixed_schedules, random_schedules
+from kernelswarm.graphs import directed, elementary, files, nearest, random_families, schedules
 from kernelswarm.protocols import distances, tolerances
-from kernelswarm.protocols.batch import Batch
-from kernelswarm.protocols.centralized import Centralized
-from kernelswarm.protocols.clocks import clocks, presence
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.controls import Batch, Centralized, Flooding, Isolated
 from kernelswarm.protocols.ensemble.stacking import Stacking
-from kernelswarm.protocols.flooding import Flooding
-from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.protocols.links import delays, noises
-from kernelswarm.protocols.links import losses as link_losses
+from kernelswarm.protocols.links import arrivals, clocks, distortion
+from kernelswarm.protocols.links import arrivals as link_losses
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.parameters.ditto import Ditto
@@ -54,8 +49,8 @@ from kernelswarm.protocols.parameters.statistics import Statistics
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.robust import Defence
 from kernelswarm.protocols.summaries import Summaries
-from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.engine.ray_backend import Ray
+from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.experiment.parts import build, part_name
 from tests.contracts.specimen import Specimen, ready
 from tests.contracts.stream_specimens import ENDLESS, FINITE
@@ -267,16 +262,16 @@ DETERMINISTIC: list[Any] = [
     *(elementary.BalancedTree(*sizes) for sizes in ((), (1, 4), (3, 2), (2, 0))),
     *(elementary.BalancedTree(2, nodes=1), elementary.BalancedTree(3, nodes=20)),
     elementary.BalancedTree(2, height=4, nodes=20),
-    *(family() for family in (lattices.Grid, lattices.Torus, cliques.Caveman, cliques.Barbell)),
+    *(family() for family in (elementary.Grid, elementary.Torus, elementary.Caveman, elementary.Barbell)),
     *(
         family(rows, columns)
-        for family in (lattices.Grid, lattices.Torus)
+        for family in (elementary.Grid, elementary.Torus)
         for rows, columns in ((1, 1), (1, 5), (2, 2), (2, 7), (6, 3))
     ),
-    *(family(nodes=nodes) for family in (lattices.Grid, lattices.Torus) for nodes in (1, 2, 3, 36)),
-    *(cliques.Caveman(*sizes) for sizes in ((1, 5), (2, 3), (3, 3), (6, 4))),
-    *(cliques.Caveman(nodes=3), cliques.Caveman(nodes=4)),
-    *(cliques.Barbell(*sizes) for sizes in ((4,), (5,), (21,), (20, 8), (20, 0))),
+    *(family(nodes=nodes) for family in (elementary.Grid, elementary.Torus) for nodes in (1, 2, 3, 36)),
+    *(elementary.Caveman(*sizes) for sizes in ((1, 5), (2, 3), (3, 3), (6, 4))),
+    *(elementary.Caveman(nodes=3), elementary.Caveman(nodes=4)),
+    *(elementary.Barbell(*sizes) for sizes in ((4,), (5,), (21,), (20, 8), (20, 0))),
     nearest.NearestNeighbors(positions=((0.0, 0.0), (3.0, 0.0), (0.0, 4.0), (3.0, 1.0))),
     nearest.NearestNeighbors(positions=((5.0, 7.0),)),
 ]
@@ -291,11 +286,11 @@ RANDOM: list[Any] = [
 ]
 
 
-def networks_in_turn(folder: Path) -> fixed_schedules.Sequence:
+def networks_in_turn(folder: Path) -> schedules.Sequence:
     for place, hops in enumerate(((1,), (2, 4))):
         pairs = [f"{i} {(i + hop) % 8}" for hop in hops for i in range(8)]
         (folder / f"{place}.edges").write_text("\n".join(pairs))
-    return fixed_schedules.Sequence((folder / "0.edges", folder / "1.edges"), rounds=3)
+    return schedules.Sequence((folder / "0.edges", folder / "1.edges"), rounds=3)
 
 
 def network_file(folder: Path) -> files.File:
@@ -321,21 +316,23 @@ SPECIMENS: dict[str, list[Specimen]] = {
     "link_loss": ready(
         link_losses.Uniform(0.3), link_losses.Bursts(), link_losses.EdgeLoss(), link_losses.DistanceLoss()
     ),
-    "link_delay": ready(delays.Constant(2), delays.Between(1, 3), delays.Geometric(4.0), delays.DistanceDelay()),
-    "link_noise": ready(noises.Gaussian(0.1), noises.Laplace(0.2, "both")),
+    "link_delay": ready(
+        arrivals.Constant(2), arrivals.Between(1, 3), arrivals.Geometric(4.0), arrivals.DistanceDelay()
+    ),
+    "link_noise": ready(distortion.Gaussian(0.1), distortion.Laplace(0.2, "both")),
     "clock": ready(
         clocks.Synchronous(),
         clocks.Bernoulli(0.2),
         clocks.Poisson(),
         clocks.Cyclic(),
         clocks.Stragglers(),
-        presence.Churn(),
-        presence.Churn(memory=False),
-        presence.Joining(nodes=(1,), rounds=(7,)),
+        clocks.Churn(),
+        clocks.Churn(memory=False),
+        clocks.Joining(nodes=(1,), rounds=(7,)),
     ),
     "graph_schedule": [
-        *ready(random_schedules.Always(), random_schedules.Activation(), random_schedules.Failures()),
-        *ready(random_schedules.Gossip(), random_schedules.Mobile(), fixed_schedules.OnePeer()),
+        *ready(schedules.Always(), schedules.Activation(), schedules.Failures()),
+        *ready(schedules.Gossip(), schedules.Mobile(), schedules.OnePeer()),
         Specimen("sequence", networks_in_turn),
     ],
     "topology": [*ready(*DETERMINISTIC, *RANDOM), Specimen("file", network_file)],

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.simulations.streams.generated.drifting import Drifting
-from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
-from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
-from kernelswarm.simulations.streams.generated.sensor_field import SensorField
-from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
-from kernelswarm.simulations.streams.rows.file import File
-from kernelswarm.simulations.streams.rows.from_python import from_python
-from kernelswarm.simulations.streams.rows.idx import Idx
-from kernelswarm.simulations.streams.rows.openml import OpenML
+from kernelswarm.simulations.data.array_files import Idx
+from kernelswarm.simulations.data.curves import Drifting, SineRegression
+from kernelswarm.simulations.data.file import File
+from kernelswarm.simulations.data.gaussian_density import GaussianDensity
+from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.data.in_memory import from_python
+from kernelswarm.simulations.data.markov_reward import MarkovReward
+from kernelswarm.simulations.data.openml import OpenML
+from kernelswarm.simulations.data.sensor_field import SensorField
 from tests.contracts.specimen import Specimen
 
 NODES = 4

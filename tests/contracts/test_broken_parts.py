@@ -22,28 +22,26 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.dispersions import ConditionalValueAtRisk, Variance
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
-from kernelswarm.agents.parts.losses import Huber, Logistic, Squared
+from kernelswarm.agents.parts.losses import Huber, Logistic, Squared, SquaredHinge
 from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.schedules import Auto, Constant
-from kernelswarm.agents.parts.squared_hinges import SquaredHinge
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized
 from kernelswarm.graphs.elementary import Ring
 from kernelswarm.graphs.random_families import ErdosRenyi
-from kernelswarm.graphs.schedules.random_schedules import Activation
-from kernelswarm.protocols.clocks.clocks import Cyclic
+from kernelswarm.graphs.schedules import Activation
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.distances import Absolute as AbsoluteDistance
 from kernelswarm.protocols.distances import Squared as SquaredDistance
-from kernelswarm.protocols.links.delays import Between
-from kernelswarm.protocols.links.losses import Bursts
-from kernelswarm.protocols.links.noises import Gaussian as GaussianNoise
+from kernelswarm.protocols.links.arrivals import Between, Bursts
+from kernelswarm.protocols.links.clocks import Cyclic
+from kernelswarm.protocols.links.distortion import Gaussian as GaussianNoise
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive
 from kernelswarm.protocols.tolerances import Constant as ConstantTolerance
-from kernelswarm.simulations.backends.serial import Serial, SerialEngine
-from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from kernelswarm.simulations.data.curves import SineRegression
+from kernelswarm.simulations.engine.serial import Serial, SerialEngine
 from kernelswarm.simulations.testing.links import edges as five_edges
 
 CALLS = itertools.count()

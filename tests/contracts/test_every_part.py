@@ -30,7 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetched)
     monkeypatch.setattr(networks, "ROUNDS", 7)  # more than messages are delayed; budgets fill, but for projectrons
-    monkeypatch.setattr("kernelswarm.simulations.streams.generated.gaussian_mixture.BAYES_SAMPLES", 1000)
+    monkeypatch.setattr("kernelswarm.simulations.data.gaussian_mixture.BAYES_SAMPLES", 1000)
 
 
 @pytest.mark.parametrize("kind", PARTS)

@@ -11,20 +11,20 @@ import pytest
 from matplotlib.figure import Figure
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.agents.nodes.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.model_arrays import function_arrays
+from kernelswarm.simulations.engine.ray_backend import Ray
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.plots import draw
-from kernelswarm.simulations.models.model import Model
-from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.records.model import Model
+from kernelswarm.simulations.records.model_files import save
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import read, write
-from kernelswarm.simulations.round.model_arrays import function_arrays
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate

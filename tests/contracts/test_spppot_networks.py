@@ -6,15 +6,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.engine.model_arrays import model_arrays
+from kernelswarm.simulations.engine.ray_backend import Ray
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures.plots import draw
-from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.records.model_files import save
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import read, write
-from kernelswarm.simulations.round.model_arrays import model_arrays
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import EXCHANGES

@@ -8,8 +8,7 @@ from itertools import combinations, islice
 import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.schedules.contacts import contact_graph
-from kernelswarm.graphs.schedules.random_schedules import Mobile
+from kernelswarm.graphs.schedules import Mobile, contact_graph
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelswarm.graphs import spectrum
+from kernelswarm.graphs import diagnostics
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.cost import RoundCost, pooled_cost, round_cost
-from kernelswarm.graphs.diagnostics import Diagnostics, diagnose, diameter_bounds
+from kernelswarm.graphs.diagnostics import DENSE_NODES, Diagnostics, diagnose, diameter_bounds, laplacian_eigenpairs
 from kernelswarm.graphs.layout import KAMADA_KAWAI_NODES, SPRING_NODES, circle, fit, positions
 from kernelswarm.graphs.random_families import RandomGeometric
-from kernelswarm.graphs.spectrum import DENSE_NODES, laplacian_eigenpairs
 from kernelswarm.graphs.validation import validate
 
 LARGE = 2 * DENSE_NODES
@@ -126,9 +125,9 @@ def test_networks_whose_spectrum_would_take_minutes_are_measured_and_drawn_witho
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = RandomGeometric(2100, 0.07).build(np.random.default_rng(0)).graph  # mixes slowly, 30 neighbors each
-    monkeypatch.setattr(spectrum, "ITERATIONS", 20)
-    assert spectrum.tractable(Adjacency.of(graph).matrix)
-    monkeypatch.setattr(spectrum, "FACTORED_NODES", 600)
+    monkeypatch.setattr(diagnostics, "ITERATIONS", 20)
+    assert diagnostics.tractable(Adjacency.of(graph).matrix)
+    monkeypatch.setattr(diagnostics, "FACTORED_NODES", 600)
     found = diagnose(graph)
     assert np.isnan(found.algebraic_connectivity) and found.describe()["algebraic connectivity"] == "not computed"
     assert np.isfinite(diagnose(validate(nx.cycle_graph(700))).algebraic_connectivity)

@@ -6,10 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.adjacency import Adjacency, from_edges
-from kernelswarm.graphs.distances import distances_from
+from kernelswarm.graphs.adjacency import Adjacency, distances_from, from_edges
+from kernelswarm.graphs.diagnostics import LARGEST_NODES, tractable
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.spectrum import LARGEST_NODES, tractable
 from kernelswarm.graphs.validation import validate
 from kernelswarm.simulations.experiment.registry import find, names
 from tests.graphs.test_adjacency import contents

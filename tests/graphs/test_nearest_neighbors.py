@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.placed.nearest import NearestNeighbors
+from kernelswarm.graphs.nearest import NearestNeighbors
 from kernelswarm.refused_key import RefusedKey
 
 

@@ -6,8 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.adjacency import Adjacency
-from kernelswarm.graphs.spanning_tree import spanning_tree
+from kernelswarm.graphs.adjacency import Adjacency, spanning_tree
 
 GRAPHS = {
     "one node": nx.empty_graph(1),

@@ -14,18 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
-from kernelswarm.graphs.cliques import Barbell, Caveman
 from kernelswarm.graphs.directed import DirectedRing, RandomAsking
-from kernelswarm.graphs.elementary import BalancedTree, Complete, Exponential, Path, Ring, Star
-from kernelswarm.graphs.lattices import Grid, Torus
-from kernelswarm.graphs.placed.nearest import NearestNeighbors
-from kernelswarm.graphs.random_families import (
-    ErdosRenyi,
-    RandomGeometric,
-    Regular,
-    ScaleFree,
-    SmallWorld,
+from kernelswarm.graphs.elementary import (
+    BalancedTree,
+    Barbell,
+    Caveman,
+    Complete,
+    Exponential,
+    Grid,
+    Path,
+    Ring,
+    Star,
+    Torus,
 )
+from kernelswarm.graphs.nearest import NearestNeighbors
+from kernelswarm.graphs.random_families import ErdosRenyi, RandomGeometric, Regular, ScaleFree, SmallWorld
 from kernelswarm.graphs.topology import Topology
 from tests.contracts.specimens import DETERMINISTIC, RANDOM
 

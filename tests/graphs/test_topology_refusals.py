@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
-from kernelswarm.graphs.cliques import Barbell, Caveman
-from kernelswarm.graphs.elementary import BalancedTree, Complete, Path, Ring, Star
-from kernelswarm.graphs.lattices import Grid, Torus
+from kernelswarm.graphs.elementary import BalancedTree, Barbell, Caveman, Complete, Grid, Path, Ring, Star, Torus
 from kernelswarm.graphs.random_families import (
     ErdosRenyi,
     RandomGeometric,

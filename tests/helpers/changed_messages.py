@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.callbacks import called
-from kernelswarm.protocols.first_class import address
-from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
-from kernelswarm.protocols.links.noises import QUANTILE
-from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
-from kernelswarm.protocols.unreliable.realization import NODE, keys_of
+from kernelswarm.protocols.links.distortion import EXACT, QUANTILE, distort, rounded_up
+from kernelswarm.protocols.links.faults import SpokenFaults, misreport_in
+from kernelswarm.protocols.links.realization import NODE, keys_of
 
 Array = npt.NDArray[np.float64]
 

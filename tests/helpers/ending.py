@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernelswarm.simulations.data.contract import Source
+from kernelswarm.simulations.data.finite import FiniteSource
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.rows.finite import FiniteSource
 from tests.contracts.specimens import TRANSITIONS
 
 

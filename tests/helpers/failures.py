@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kernelswarm import Experiment, SimulationError, simulate
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from tests.helpers.halves import Halves
 from tests.helpers.same_bits import engine_in
 

@@ -21,14 +21,14 @@ import tomli_w
 from hypothesis import strategies as st
 
 from kernelswarm.simulations.command.cli import main
-from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core import files
+from kernelswarm.simulations.core.archives import read_arrays
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine.archives import read_arrays
-from kernelswarm.simulations.models.model_files import save
-from kernelswarm.simulations.records import checkpoint
+from kernelswarm.simulations.records import checkpoints
+from kernelswarm.simulations.records.model_files import save
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running.run import run
@@ -270,8 +270,8 @@ def _try_folder(case: tuple[Path, str, bytes | None, bool, str]) -> str:
         (Path("here") / name).unlink()
     else:
         (Path("here") / name).write_bytes(content)
-        if summed and name != checksums.NAME:
-            checksums.write(Path("here"), [entry for entry in FILES if entry != checksums.NAME])
+        if summed and name != files.SUMS:
+            files.write(Path("here"), [entry for entry in FILES if entry != files.SUMS])
     if way in ("resume", "longer"):
         return command("resume", "here", "--quiet", "--no-figures", *(["--rounds", "5"] if way == "longer" else []))
     if way == "plot":
@@ -292,7 +292,7 @@ def _asked(call: Callable[[], Any]) -> str:
 
 @st.composite
 def _checkpoints(draw: st.DrawFn, folder: Path) -> tuple[Path, bytes]:
-    path = checkpoint.paths(folder / "checkpoints")[-1]
+    path = checkpoints.paths(folder / "checkpoints")[-1]
     arrays = read_arrays(path)
     if draw(st.booleans()):
         text = draw(damage.json_texts(arrays["facts"].tobytes().decode()))
@@ -308,17 +308,17 @@ def sealed(content: bytes) -> bytes:
     buffer = io.BytesIO(content)
     try:
         with zipfile.ZipFile(buffer, "a") as archive:
-            archive.comment = b"0" * checkpoint.DIGEST
+            archive.comment = b"0" * checkpoints.DIGEST
     except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError):  # no archive that can be written on
         return content
-    whole = buffer.getvalue()[: -checkpoint.DIGEST]
+    whole = buffer.getvalue()[: -checkpoints.DIGEST]
     return whole + hashlib.sha256(whole).hexdigest().encode()
 
 
 def _try_checkpoint(case: tuple[Path, bytes]) -> str:
     path, content = case
     shutil.copytree(path.parents[1], "here")
-    for other in checkpoint.paths(Path("here/checkpoints")):
+    for other in checkpoints.paths(Path("here/checkpoints")):
         other.unlink()
     (Path("here/checkpoints") / path.name).write_bytes(content)
     Path("here/summary.json").unlink()

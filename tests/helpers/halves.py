@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kernelswarm.simulations.backends.partition import partition
-from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.engine import LostError
+from kernelswarm.simulations.engine.partition import partition
+from kernelswarm.simulations.engine.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.round.engine import LostError
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.testing.plain_twins import plain_plans
+from kernelswarm.simulations.testing.networks import plain_plans
 
 
 def plans_of(experiment: Experiment, plain: bool = False) -> Sequence[AgentPlan]:

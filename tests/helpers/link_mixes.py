@@ -6,7 +6,7 @@ from typing import Any
 
 import networkx as nx
 
-from kernelswarm.graphs.schedules.random_schedules import Activation, Failures, Gossip, Mobile
+from kernelswarm.graphs.schedules import Activation, Failures, Gossip, Mobile
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 NOTHING = {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}  # links that are asked, and do nothing

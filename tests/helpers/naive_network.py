@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.replay_buffer import ReplayBuffer
+from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.replay import replay_of
 

@@ -9,18 +9,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.functions.features import combine
+from kernelswarm.agents.functions.kernel_sum import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
+from kernelswarm.agents.learners.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.losses import Logistic, Squared
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Pull, nothing_of
-from kernelswarm.protocols.links.noises import Gaussian as Noise
+from kernelswarm.protocols.links.distortion import Gaussian as Noise
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.streams.contract import NodeSource, Source
-from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from kernelswarm.simulations.data.contract import NodeSource, Source
+from kernelswarm.simulations.data.curves import SineRegression
 
 Array = npt.NDArray[np.float64]
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, Rule, nothing_of
+from kernelswarm.protocols.controls import Isolated
 from kernelswarm.protocols.ensemble.stacking import Stacking
-from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.parameters.dkla import Dkla

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.inside_ray import lean
+from kernelswarm.simulations.engine.inside_ray import lean
+from kernelswarm.simulations.engine.shared_memory import made_by, remove
 from tests.helpers.checkout import ROOT
 
 SOON_MISSED = {"RAY_health_check_period_ms": "500", "RAY_health_check_failure_threshold": "3"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.engine.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.simulation import simulate

@@ -39,25 +39,25 @@ TOGETHER = {
     WAITING: {
         "tests/simulations/figures/test_papers.py",  # these two while others compile
         "tests/simulations/figures/test_plots.py",
-        "tests/simulations/backends/test_ray_failures.py",
-        "tests/simulations/backends/test_ray_cluster.py",
-        "tests/simulations/backends/test_ray_backend.py",
-        "tests/simulations/backends/test_semaphores.py",
+        "tests/simulations/engine/test_ray_failures.py",
+        "tests/simulations/engine/test_ray_cluster.py",
+        "tests/simulations/engine/test_ray_backend.py",
+        "tests/simulations/engine/test_semaphores.py",
         "tests/simulations/running/test_recovery.py",
         # A Ray more takes ten seconds of a core.
-        "tests/simulations/backends/starting/test_shared_memory.py::test_it_is_what_ray_makes",
+        "tests/simulations/engine/test_shared_memory.py::test_it_is_what_ray_makes",
         "tests/contracts/test_every_part.py::test_contract_of_backends",
         "tests/contracts/test_learners_on_networks.py::test_ray_has_the_serial_backends_bits",
         "tests/contracts/test_learners_on_networks.py::test_ray_and_a_resumed_run_have_the_serial_backends_bits",
         "tests/contracts/test_spppot_networks.py::test_ray_has_the_serial_backends_bits",
         "tests/simulations/running/test_resume.py::test_resumed_on_ray_and_back",
         "tests/simulations/comparison/test_comparison_again.py::test_a_comparison_goes_on_with_another_backend",
-        "tests/simulations/round/test_centralized.py::test_an_actor_learns_with_the_same_bits",
+        "tests/simulations/engine/test_centralized.py::test_an_actor_learns_with_the_same_bits",
     },
     "compiling every learner": {
         "tests/contracts/test_every_part.py",
         "tests/contracts/test_learners_on_networks.py",
-        "tests/agents/compiled/test_compiled_learners.py",
+        "tests/agents/nodes/test_compiled_learners.py",
     },
 }
 

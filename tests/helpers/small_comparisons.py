@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernelswarm.simulations.comparison.compare import compare
-from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.outcome import Comparison
 

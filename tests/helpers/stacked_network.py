@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.bands.conformal import empty_band, follow
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.agents.nodes.conformal_band import empty_band, follow
+from kernelswarm.agents.nodes.node import DivergenceError
 from kernelswarm.protocols.contract import Neighborhood, Predictions
 from kernelswarm.protocols.ensemble.stacking import Stacking
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.unreliable_messages import PRIMING, Array, Messages
 from tests.helpers.unreliable_vectors import GrownError

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.chance import pair, uniform
-from kernelswarm.protocols.clocks.clocks import Synchronous
-from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.links.arrivals import EdgeFacts
+from kernelswarm.protocols.links.clocks import Synchronous
+from kernelswarm.protocols.links.faults import SpokenFaults, misreport_in
 from kernelswarm.protocols.links.links import Links
-from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
-from kernelswarm.protocols.unreliable.realization import LOST, NODE, Conditions, Realization, keys_of
-from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.protocols.links.realization import LOST, NODE, Conditions, Realization, keys_of
+from kernelswarm.simulations.engine.block import AgentPlan
 
 Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]

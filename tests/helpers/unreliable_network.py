@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.replay_buffer import ReplayBuffer
-from kernelswarm.protocols.core.certainty import certainty_of
-from kernelswarm.protocols.links.facts import EdgeFacts
-from kernelswarm.protocols.replay import replay_of
-from kernelswarm.protocols.unreliable.realization import LOST, Realization
+from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
+from kernelswarm.protocols.links.arrivals import EdgeFacts
+from kernelswarm.protocols.links.realization import LOST, Realization
+from kernelswarm.protocols.replay import certainty_of, replay_of
 from tests.helpers.changed_messages import Changes
 from tests.helpers.dense_functions import Expansion, Filter
 from tests.helpers.naive_network import limited, own_part

@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from kernelswarm.agents.bands.conformal import empty_band, follow
 from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.learners.features.linear import Linear
-from kernelswarm.agents.learners.features.raker import Raker
-from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.linear import Linear
+from kernelswarm.agents.learners.raker import Raker
+from kernelswarm.agents.learners.random_features import RandomFeatures
+from kernelswarm.agents.nodes.conformal_band import empty_band, follow
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.parameters.contract import Received
-from kernelswarm.protocols.parameters.penalties import Penalized
+from kernelswarm.protocols.parameters.neighbours import Penalized
 from kernelswarm.protocols.parameters.summed_duals import SummedDuals
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.unreliable_messages import PRIMING, Messages
 from tests.helpers.vector_duals import Dkla, Domkl, Odkla

@@ -51,8 +51,8 @@ def test_no_text_is_run_as_code(path: Path) -> None:
     ]
     wrong += [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] in {"subprocess", "runpy"}]
     scripts = {
-        "simulations/backends/starting/ray_startup.py": ["subprocess"],
-        "simulations/backends/starting/fork_server.py": ["runpy", "runpy.run_path"],
+        "simulations/engine/ray_startup.py": ["subprocess"],
+        "simulations/engine/fork_server.py": ["runpy", "runpy.run_path"],
     }
     assert sorted(text.rpartition(": ")[2] for text in wrong) == scripts.get(name(path), [])
 
@@ -62,12 +62,12 @@ def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
     """It asks first whether it may; the others import modules whose names they hold themselves."""
     found = {function for _, function in calls(path) if function.startswith("importlib.") or function == "__import__"}
     allowed = {
-        "simulations/experiment/importing.py": {"importlib.import_module", "importlib.invalidate_caches"},
-        "simulations/estimators/threads.py": {"importlib.import_module"},
-        "simulations/backends/starting/inside_ray.py": {"importlib.import_module"},
-        "simulations/backends/starting/fork_server.py": {"importlib.import_module"},
+        "simulations/experiment/registry.py": {"importlib.import_module", "importlib.invalidate_caches"},
+        "simulations/estimators/rows.py": {"importlib.import_module"},
+        "simulations/engine/inside_ray.py": {"importlib.import_module"},
+        "simulations/engine/fork_server.py": {"importlib.import_module"},
         "simulations/reproductions/catalogue.py": {"importlib.import_module"},
-        "simulations/core/lazy.py": {"importlib.import_module"},
+        "simulations/core/notebook.py": {"importlib.import_module"},
     }
     modules = {
         "importlib.metadata.version",

@@ -45,7 +45,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> None:
     from kernelswarm import Experiment, InputError, simulate
-    from kernelswarm.agents.populations.populating import in_python
+    from kernelswarm.agents.nodes.populating import in_python
     from kernelswarm.simulations.running.network import open_network
 
     code = [block for block in blocks("docs/contributing.md", "python") if "RationalQuadratic" in block]

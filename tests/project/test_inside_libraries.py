@@ -38,8 +38,8 @@ print(simulate(**EXPERIMENT).summary["digest"])
 FUNCTIONS = """
 import numpy as np
 from numba import types
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
-from kernelswarm.protocols.first_class import MATRIX, VECTOR_OUT, address, at, sole
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
+from kernelswarm.protocols.core.addresses import MATRIX, VECTOR_OUT, address, at, sole
 
 SUMS = types.void(MATRIX, VECTOR_OUT)
 sums_at = at(SUMS)
@@ -138,7 +138,7 @@ def test_every_name_is_missed_by_itself() -> None:
 
 KEPT = """
 import numpy as np
-from kernelswarm.protocols.limits import clip_pulls
+from kernelswarm.protocols.coupling import clip_pulls
 print(*clip_pulls(np.ones((3, 2)), np.ones(3), np.ones(3), 1))
 """
 
@@ -201,7 +201,7 @@ PUBLIC = {
 MEANT_FOR_USE = {"_asdict", "_fields", "_getvalue", "_make", "_replace", "_exit", "_current_frames"}
 """Of named tuples, of the structures that numba's manual has extensions use, and of the system."""
 
-INSIDE = {"kernelswarm/inside_numba.py", "simulations/backends/starting/inside_ray.py"}
+INSIDE = {"kernelswarm/inside_numba.py", "simulations/engine/inside_ray.py"}
 SOURCES = [
     path for room in ("agents", "graphs", "protocols", "simulations") for path in sorted((ROOT / room).rglob("*.py"))
 ] + sorted((ROOT / "kernelswarm").glob("*.py"))

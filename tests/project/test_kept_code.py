@@ -14,7 +14,7 @@ from numba.core import codegen
 
 from kernelswarm import kept_code
 from kernelswarm.kept_code import KeptCode, places
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.sources import stamp
 from tests.helpers.checkout import ROOT
 
@@ -22,8 +22,8 @@ LONG_AGO = 1e9  # in September 2001
 
 CALLS = """
 import os, sys, warnings
-from kernelswarm.protocols import first_class  # once for all, which takes longer than what is done with it
-from kernelswarm.simulations.machine.compiling import keep_by_contents
+from kernelswarm.protocols.core import addresses as first_class  # once for all
+from kernelswarm.simulations.core.compiling import keep_by_contents
 from numba import njit, types
 njit(lambda x: x + 1.0)(1.0)
 for line in sys.stdin:
@@ -42,7 +42,7 @@ for line in sys.stdin:
 """For each line, a new process that imports the caller from the folder in it and calls it."""
 
 DECORATED = {
-    "cached_njit": "from kernelswarm.protocols.compiling import cached_njit as compiled\n",
+    "cached_njit": "from kernelswarm.protocols.core.compiling import cached_njit as compiled\n",
     "numba's, called by address": "from numba import njit\ncompiled = njit(cache=True)\n",
     "numba's, called from Python": "import numba\ncompiled = numba.njit(cache=True)\n",
 }
@@ -292,7 +292,7 @@ def test_every_compiled_layer_depends_on_what_it_calls_and_on_nothing_that_calls
     copy = tmp_path / "kernelswarm"
     ignored = shutil.ignore_patterns("__pycache__", "simulations")
     shutil.copytree(ROOT / "kernelswarm", copy, ignore=ignored, symlinks=False)
-    modules = ["agents.compiled.rounds", "agents.learners.polk_steps", "protocols.limits", "graphs.distances"]
+    modules = ["agents.nodes.rounds", "agents.learners.polk", "protocols.coupling", "graphs.adjacency"]
 
     def stamps():
         env = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -306,9 +306,9 @@ def test_every_compiled_layer_depends_on_what_it_calls_and_on_nothing_that_calls
         os.utime(file, ns=(dates.st_atime_ns, dates.st_mtime_ns))
         return {name for name, one, other in zip(modules, before, stamps(), strict=True) if one != other}
 
-    assert changed("protocols/limits.py") == {"agents.compiled.rounds", "protocols.limits"}
-    assert changed("agents/parts/budgets.py") == {"agents.learners.polk_steps"}
-    assert changed("protocols/compiling.py") == set(modules) - {"graphs.distances"}
+    assert changed("protocols/coupling.py") == {"agents.nodes.rounds", "protocols.coupling"}
+    assert changed("agents/parts/budgets.py") == {"agents.learners.polk"}
+    assert changed("protocols/core/compiling.py") == set(modules) - {"graphs.adjacency"}
     assert changed("__init__.py") == set()
 
 
@@ -316,7 +316,7 @@ def test_what_is_edited_after_it_was_loaded_is_kept_as_what_it_was(tmp_path, mon
     """A module that is loaded computes what its file said then; the next process must not take it for the new text."""
     file = tmp_path / "edited_later.py"
     file.write_text(
-        "from kernelswarm.protocols.compiling import cached_njit\n\n\n@cached_njit\ndef f(x):\n    return x\n"
+        "from kernelswarm.protocols.core.compiling import cached_njit\n\n\n@cached_njit\ndef f(x):\n    return x\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     import edited_later

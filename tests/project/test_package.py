@@ -107,7 +107,7 @@ def test_installed_program_lists_its_parts(environment: Path, tmp_path: Path) ->
 def test_modules_come_from_the_wheel(environment: Path, tmp_path: Path) -> None:
     code = """
 import importlib, importlib.util
-for room in ("", ".agents", ".graphs", ".protocols", ".simulations", ".simulations.streams"):
+for room in ("", ".agents", ".graphs", ".protocols", ".simulations", ".simulations.data"):
     print(importlib.import_module("kernelswarm" + room).__file__)
 assert not any(importlib.util.find_spec(room) for room in ("agents", "graphs", "protocols", "simulations"))
 """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kernelswarm.simulations.command.papers import PAPERS
+from kernelswarm.simulations.command.listing import PAPERS
 from tests.helpers.checkout import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

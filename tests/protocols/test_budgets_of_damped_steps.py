@@ -6,7 +6,7 @@ import pytest
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import bound_of_step
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.registry import PARTS

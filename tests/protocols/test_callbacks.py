@@ -15,10 +15,9 @@ import numpy.typing as npt
 import pytest
 from numba import njit, types
 
-from kernelswarm.protocols.compiling import njit_no_refcount, nogil
-from kernelswarm.protocols.core.callbacks import array_of, called
-from kernelswarm.protocols.core.turns import aside, taking
-from kernelswarm.protocols.first_class import CUBE, MATRIX, MATRIX_OUT, NUMBERS, TOOLS, address, at
+from kernelswarm.protocols.core.addresses import CUBE, MATRIX, MATRIX_OUT, NUMBERS, TOOLS, address, at
+from kernelswarm.protocols.core.callbacks import array_of, aside, called, taking
+from kernelswarm.protocols.core.compiling import njit_no_refcount, nogil
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelswarm.protocols.clocks.clocks import Poisson
+from kernelswarm.protocols.links.clocks import Poisson
 
 
 def test_poisson_nodes_wake_in_the_rounds_with_an_event_at_rates_even_in_their_logarithm() -> None:

@@ -8,14 +8,14 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant as ConstantStep
-from kernelswarm.protocols.limits import step_damping
+from kernelswarm.protocols.coupling import step_damping
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant
+from kernelswarm.simulations.data.curves import SineRegression
+from kernelswarm.simulations.data.sensor_field import SensorField
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.generated.sensor_field import SensorField
-from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from kernelswarm.testing import check_stream
 from tests.helpers.checkout import ROOT
 

@@ -13,7 +13,8 @@ from numba import types
 from numba.core import event
 from numba.core.errors import TypingError
 
-from kernelswarm.protocols.compiling import (
+from kernelswarm.protocols.core.addresses import NUMBERS, address, at
+from kernelswarm.protocols.core.compiling import (
     Dispatcher,
     ReadOnly,
     ReadOnlyIntegers,
@@ -21,7 +22,6 @@ from kernelswarm.protocols.compiling import (
     interruptible,
     njit_no_refcount,
 )
-from kernelswarm.protocols.first_class import NUMBERS, address, at
 
 Array = npt.NDArray[np.float64]
 

@@ -11,14 +11,14 @@ import pytest
 from kernelswarm.protocols.distances import Absolute, KullbackLeibler, Squared
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant, TrueDifference
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.block import Block
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
+from kernelswarm.simulations.testing.vectors import neighborhood
 from tests.helpers.halves import plans_of
 from tests.protocols.test_limits import FEATURES, GRAPHS, drawn, stepped
 

@@ -9,9 +9,9 @@ import pytest
 from numba import njit, types
 from numba.core.errors import TypingError
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
+from kernelswarm.protocols.core.addresses import CUBE_OUT, MATRIX, NUMBERS, VECTOR_OUT, address, at, sole
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.core.contiguous import Contiguous, PassedTuple, passed
-from kernelswarm.protocols.first_class import CUBE_OUT, MATRIX, NUMBERS, VECTOR_OUT, address, at, sole
 
 Array = npt.NDArray[Any]
 

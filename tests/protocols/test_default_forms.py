@@ -2,16 +2,15 @@
 
 import pytest
 
-from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.controls import Centralized, Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant
 from kernelswarm.simulations.comparison.compare import compare
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
-from kernelswarm.simulations.experiment.template import template
+from kernelswarm.simulations.experiment.templates import template
 
 NAMES = ["isolated", "consensus", "proximity", "centralized"]
 

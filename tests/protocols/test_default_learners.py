@@ -6,8 +6,8 @@ import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
-from kernelswarm.simulations.observing.baseline import Baseline
 from kernelswarm.simulations.running import ending
+from kernelswarm.simulations.running.baseline import Baseline
 from kernelswarm.simulations.running.simulation import simulate
 
 PROTOCOLS = ["isolated", "consensus", "proximity"]

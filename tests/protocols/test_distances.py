@@ -6,9 +6,9 @@ import pytest
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.distances import Absolute, KullbackLeibler, Squared
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.protocols.test_limits import FEATURES, GRAPHS, drawn, stepped

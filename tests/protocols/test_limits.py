@@ -4,10 +4,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.limits import OWN_STEP, limit, step_damping
+from kernelswarm.agents.nodes.node import PRIMING
+from kernelswarm.protocols.coupling import OWN_STEP, limit, step_damping
+from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.cases import case
 from tests.helpers.naive_network import own_part

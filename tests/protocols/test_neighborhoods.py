@@ -9,8 +9,8 @@ import pytest
 
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Pull
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 

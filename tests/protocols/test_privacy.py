@@ -10,16 +10,14 @@ import pytest
 from scipy.stats import norm
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.protocols.compiling import cached_njit
-from kernelswarm.protocols.first_class import address
-from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
-from kernelswarm.protocols.links.distortion import EXACT, distort
+from kernelswarm.protocols.core.addresses import address
+from kernelswarm.protocols.core.compiling import cached_njit
+from kernelswarm.protocols.links.distortion import EXACT, QUANTILE, Gaussian, Laplace, Spent, distort, gaussian, laplace
 from kernelswarm.protocols.links.links import Clip, Links
-from kernelswarm.protocols.links.noises import QUANTILE, Gaussian, Laplace
 from kernelswarm.protocols.links.privacy import privacy, privacy_of_samples
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.block import Block
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate

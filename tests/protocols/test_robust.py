@@ -12,8 +12,8 @@ from scipy.stats import trim_mean
 
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.controls import Isolated
 from kernelswarm.protocols.distances import Absolute
-from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity, ProximityState
 from kernelswarm.protocols.robust import BOUND, MOST, RADIUS, RATE, REACH, WEIGHT, WITHIN, unknown
 from kernelswarm.protocols.tolerances import Constant

@@ -7,10 +7,9 @@ import pytest
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.protocols.chance import pair
-from kernelswarm.protocols.compiling import cached_njit
-from kernelswarm.protocols.first_class import NONE, address
-from kernelswarm.protocols.links.distortion import EXACT, FEW_BITS, MOST, STEPS, distort, rounded_up
-from kernelswarm.protocols.links.noises import QUANTILE, Laplace
+from kernelswarm.protocols.core.addresses import NONE, address
+from kernelswarm.protocols.core.compiling import cached_njit
+from kernelswarm.protocols.links.distortion import EXACT, FEW_BITS, MOST, QUANTILE, STEPS, Laplace, distort, rounded_up
 
 
 @cached_njit

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from numba.core.errors import TypingError
 
-from kernelswarm.protocols.compiling import Dispatcher
+from kernelswarm.protocols.core.compiling import Dispatcher
 
 Array = npt.NDArray[np.float64]
 

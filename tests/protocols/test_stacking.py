@@ -6,14 +6,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.node.stacked import StackedAgent
+from kernelswarm.agents.nodes.stacked import StackedAgent
 from kernelswarm.protocols.contract import Neighborhood, Predictions
-from kernelswarm.protocols.ensemble.mixture_weights import newton_step
-from kernelswarm.protocols.ensemble.stacking import Stacking
+from kernelswarm.protocols.ensemble.stacking import Stacking, newton_step
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.simulations.backends.partition import partition
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.partition import partition
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes

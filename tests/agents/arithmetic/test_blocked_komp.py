@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.blocks.blocked_komp import FETCHED, PANEL
-from kernelswarm.agents.arithmetic.blocks.blocked_projection import offered
-from kernelswarm.agents.arithmetic.blocks.blocked_removal import STRIP, SWEEP
+from kernelswarm.agents.arithmetic.blocked_komp import FETCHED, PANEL, offered
+from kernelswarm.agents.arithmetic.blocked_removal import STRIP, SWEEP
 from kernelswarm.agents.functions import expansion
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.blocks.blocked_screening import STRIP, screen
+from kernelswarm.agents.arithmetic.blocked_removal import SCREENED_STRIP, screen
 from kernelswarm.agents.parts.kernels import Gaussian
 
 
@@ -23,7 +23,7 @@ def naive(gram, weights, order, budget):
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("order", [6, STRIP + 30])
+@pytest.mark.parametrize("order", [6, SCREENED_STRIP + 30])
 @pytest.mark.parametrize("share", [1e-3, 0.1, 1.0, 30.0])
 def test_it_stops_where_an_old_element_is_cheaper_or_the_budget_ends(outputs, order, share):
     random = np.random.default_rng(order + outputs)

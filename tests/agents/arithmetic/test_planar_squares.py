@@ -8,7 +8,7 @@ from kernelswarm.agents.arithmetic.implicit_systems import fill_row
 from kernelswarm.agents.arithmetic.kernel_formulas import narrow_squares, planar_squares
 from kernelswarm.agents.arithmetic.simd import whole
 from kernelswarm.agents.arithmetic.views import nearby
-from kernelswarm.protocols.limits import pair_row_sums_in
+from kernelswarm.protocols.coupling import pair_row_sums_in
 
 ROOM = 8
 

@@ -5,8 +5,8 @@ import pytest
 from numba.core import config
 from numba.core.errors import TypingError
 
-from kernelswarm.agents.arithmetic.blocks.products import multiply
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.agents.arithmetic.products import multiply
+from kernelswarm.protocols.core.compiling import cached_njit
 
 
 @cached_njit

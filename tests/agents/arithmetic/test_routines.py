@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numba import types
 
-from kernelswarm.agents.arithmetic.blocks.late import LateFunction, found_at, is_missing
-from kernelswarm.agents.arithmetic.blocks.routines import inner_products, product
-from kernelswarm.protocols.compiling import cached_njit
-from kernelswarm.protocols.first_class import at
+from kernelswarm.agents.arithmetic.late import LateFunction, found_at, is_missing
+from kernelswarm.agents.arithmetic.routines import inner_products, product
+from kernelswarm.protocols.core.addresses import at
+from kernelswarm.protocols.core.compiling import cached_njit
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 300), (2, 1), (9, 130), (40, 37)])

@@ -5,8 +5,7 @@ import pytest
 
 from kernelswarm.agents.arithmetic import simd
 from kernelswarm.agents.arithmetic.inverse_factor import Added
-from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.screening import screen
+from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD, screen
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear

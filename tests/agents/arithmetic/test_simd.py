@@ -10,7 +10,7 @@ from numba import njit
 from kernelswarm.agents.arithmetic import simd
 from kernelswarm.agents.arithmetic.copying import copy_stretch, transpose
 from kernelswarm.agents.arithmetic.inverse_factor import split
-from kernelswarm.agents.functions.combination import combine
+from kernelswarm.agents.functions.kernel_sum import combine_into
 
 CAPACITIES = [1, 4, 5, 8, 9, 13, 16, 24, 31]
 
@@ -63,7 +63,7 @@ def test_values_are_combinations_of_rows(order, outputs):
     generator = np.random.default_rng([order, outputs])
     rows, weights = generator.normal(size=(3, order + 2)), generator.normal(size=(order, outputs))
     values = np.full((4, outputs), 7.0)
-    combine(rows, weights, order, values[:3])
+    combine_into(rows, weights, order, values[:3])
     np.testing.assert_allclose(values[:3], rows[:, :order] @ weights, rtol=1e-12, atol=1e-12)
     assert (values[3] == 7.0).all()
 
@@ -111,7 +111,7 @@ def digest():
             found.update(image.tobytes() + projection.tobytes() + np.float64(schur).tobytes())
             rows = np.random.default_rng(order).normal(size=(2, capacity))
             values = np.empty((2, 3))
-            combine(rows, np.random.default_rng(capacity).normal(size=(capacity, 3)), order, values)
+            combine_into(rows, np.random.default_rng(capacity).normal(size=(capacity, 3)), order, values)
             found.update(values.tobytes())
     return found.hexdigest()
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
-from kernelswarm.protocols.compiling import njit_no_refcount
+from kernelswarm.protocols.core.compiling import njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.filters.rls import Rls
-from kernelswarm.agents.learners.second_order.adaptive_memory import DEGREES, FEWEST, LEAST, MOST, STEEPNESS
-from kernelswarm.agents.learners.second_order.newton import Newton
+from kernelswarm.agents.learners.newton import Newton
+from kernelswarm.agents.learners.observations import DEGREES, FEWEST, LEAST, MOST, STEEPNESS
+from kernelswarm.agents.learners.rls import Rls
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Huber, Logistic

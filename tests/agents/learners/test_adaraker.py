@@ -7,9 +7,9 @@ import copy
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.features.adaraker import AdaRaker
-from kernelswarm.agents.learners.features.raker import Raker
-from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.adaraker import AdaRaker
+from kernelswarm.agents.learners.raker import Raker
+from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.functions.merging import best_partner
-from kernelswarm.agents.learners.baselines.bogd import Bogd
-from kernelswarm.agents.learners.baselines.bsgd import Bsgd
-from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
-from kernelswarm.agents.learners.baselines.norma import Norma
-from kernelswarm.agents.learners.baselines.npbsgd import Npbsgd
-from kernelswarm.agents.learners.baselines.ogd import Ogd
+from kernelswarm.agents.functions.nearest_sum import best_partner
+from kernelswarm.agents.learners.bogd import Bogd
+from kernelswarm.agents.learners.bsgd import Bsgd, Npbsgd
+from kernelswarm.agents.learners.dual_sgd import DualSgd
+from kernelswarm.agents.learners.ogd import Norma, Ogd
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian

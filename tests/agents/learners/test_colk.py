@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import moment
 
+from kernelswarm.agents.learners.colk import Colk, ColkState
 from kernelswarm.agents.learners.polk import Polk, PolkState
-from kernelswarm.agents.learners.risk.colk import Colk, ColkState
-from kernelswarm.agents.learners.risk.rbf_network import RbfNetwork
-from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.agents.learners.rbf_network import RbfNetwork
+from kernelswarm.agents.nodes.node import DivergenceError
 from kernelswarm.agents.parts.budgets import Epsilon, Quadratic
 from kernelswarm.agents.parts.dispersions import (
     CentralMoments,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.arithmetic.abi import CompiledKernel
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
-from kernelswarm.agents.learners.baselines.bsgd import Bsgd
+from kernelswarm.agents.learners.bsgd import Bsgd
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Squared
 from kernelswarm.agents.parts.schedules import Constant

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.functions.dual_sum import DualSum
-from kernelswarm.agents.learners.baselines.bsgd import Bsgd
-from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
-from kernelswarm.agents.learners.baselines.ogd import Ogd
+from kernelswarm.agents.functions.cosines import DualSum
+from kernelswarm.agents.learners.bsgd import Bsgd
+from kernelswarm.agents.learners.dual_sgd import DualSgd
+from kernelswarm.agents.learners.ogd import Ogd
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Logistic, MulticlassHinge, Squared
 from kernelswarm.agents.parts.schedules import Constant

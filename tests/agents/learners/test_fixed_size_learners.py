@@ -8,10 +8,10 @@ from sklearn.linear_model import SGDRegressor
 
 from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.features.linear import AffineFunction, Linear
-from kernelswarm.agents.learners.features.nystroem import Nystroem
-from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.linear import AffineFunction, Linear
+from kernelswarm.agents.learners.nystroem import Nystroem
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern, Polynomial, StudentT
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel

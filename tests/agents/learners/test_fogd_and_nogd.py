@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.features.leading import restrict
-from kernelswarm.agents.learners.features.nystroem import Nystroem
-from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.nystroem import Nystroem, restrict
+from kernelswarm.agents.learners.random_features import RandomFeatures
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.filters.krls import Krls
-from kernelswarm.agents.learners.second_order.adaptive_memory import DEGREES, FEWEST, LEAST, MOST, STEEPNESS
+from kernelswarm.agents.learners.krls import Krls
+from kernelswarm.agents.learners.observations import DEGREES, FEWEST, LEAST, MOST, STEEPNESS
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Huber, Squared
 from kernelswarm.agents.parts.schedules import Constant

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.functions.informed_expansion import Information
-from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information
-from kernelswarm.agents.learners.second_order.exchanging import exchange
-from kernelswarm.agents.learners.second_order.taking_in import Moved
+from kernelswarm.agents.functions.expansion import Information
+from kernelswarm.agents.learners import blocked_second_order, information
+from kernelswarm.agents.learners.observations import Moved, exchange
 from kernelswarm.agents.parts.kernels import Gaussian
 
 
@@ -24,14 +23,14 @@ def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
         for start in range(0, 90, size):
             part, wanted = rows[start : start + size].copy(), aims[start : start + size].copy()
             if blocked:
-                blocked_rotations.absorb(root, moments, part, wanted)
+                blocked_second_order.absorb(root, moments, part, wanted)
             else:
                 information.absorb(root, moments, order, part, wanted, product)
         kept = np.array([0.0, 1, 2, 5, 6, 9, *range(12, 30), 32])
         if blocked:
             left = np.empty((order - len(kept), len(kept))), np.empty((order - len(kept), outputs))
-            blocked_information.take_out(root, moments, kept.astype(np.int64), order, *left)
-            blocked_rotations.absorb(root, moments, *left)
+            blocked_second_order.take_out(root, moments, kept.astype(np.int64), order, *left)
+            blocked_second_order.absorb(root, moments, *left)
         else:
             information.keep(root, moments, order, kept, len(kept), product)
         chosen = rows[:, kept.astype(int)]
@@ -43,7 +42,7 @@ def test_rows_are_rotated_in_and_columns_out_as_the_normal_equations_say(size):
         assert not root[len(kept) :].any()
         assert not root[:, len(kept) :].any()
         found = np.empty((capacity, outputs))
-        (blocked_information if blocked else information).solve(root, moments, len(kept), found)
+        (blocked_second_order if blocked else information).solve(root, moments, len(kept), found)
         assert np.allclose(found[: len(kept)], np.linalg.solve(system, chosen.T @ aims), rtol=1e-9, atol=1e-12)
 
 
@@ -60,7 +59,7 @@ def test_many_rows_at_once_give_what_the_normal_equations_say(order, outputs, si
     rows[0] *= 1e-140
     triangle, sums = root[:order, :order].copy(), moments[:order].copy()
     system, right = triangle.T @ triangle + rows.T @ rows, triangle.T @ sums + rows.T @ aims
-    blocked_rotations.absorb(root, moments, rows.copy(), aims.copy())
+    blocked_second_order.absorb(root, moments, rows.copy(), aims.copy())
     found = root[:order, :order]
     assert np.array_equal(found, np.triu(found))
     assert (np.diag(found)[np.diag(triangle) > 0.0] > 0.0).all()
@@ -101,11 +100,11 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
             rest = own - projections @ cross.T
             places = np.array([*kept, *range(8, 8 + coming)])
             known = np.arange(coming), projections, rest, own, cross, ridge
-            fresh, asked, left = blocked_information.follow(triangle, sums, places, 8, *known)
+            fresh, asked, left = blocked_second_order.follow(triangle, sums, places, 8, *known)
             assert left == gone
             assert np.array_equal(fresh[gone:], kernel.cross(new, points))
-            blocked_rotations.absorb(triangle, sums, fresh[:gone].copy(), asked[:gone].copy())
-            blocked_rotations.absorb(triangle, sums, rows.copy(), wanted.copy())
+            blocked_second_order.absorb(triangle, sums, fresh[:gone].copy(), asked[:gone].copy())
+            blocked_second_order.absorb(triangle, sums, rows.copy(), wanted.copy())
             system, right = system + rows.T @ rows, right + rows.T @ wanted
         else:
             work = np.concatenate([origins, np.empty(capacity - len(origins)), product])
@@ -124,7 +123,7 @@ def test_a_point_that_lies_in_the_span_of_the_others_to_rounding_leaves_the_tria
     root, moments = np.zeros((9, 9)), np.zeros((9, 1))
     root[:7, :7] = np.triu(random.uniform(1.0, 2.0, size=(7, 7)))
     projections = np.eye(7)[[3]]
-    blocked_information.append(root, moments, 7, projections, np.array([[-1e-15]]), np.array([4.0]), 0.5)
+    blocked_second_order.append(root, moments, 7, projections, np.array([[-1e-15]]), np.array([4.0]), 0.5)
     features = root[:8, :8].T @ root[:8, :8]
     assert np.allclose(features[:7, 7], features[:7, 3], rtol=1e-12)
     assert root[7, 7] > 0.0

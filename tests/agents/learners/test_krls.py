@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.filters.krls import Krls
+from kernelswarm.agents.learners.krls import Krls
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.poisson_process import PoissonProcess

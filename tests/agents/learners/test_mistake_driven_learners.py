@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.baselines.bpa import Bpa
-from kernelswarm.agents.learners.baselines.forgetron import Forgetron
-from kernelswarm.agents.learners.baselines.perceptron import Perceptron
-from kernelswarm.agents.learners.baselines.projectron import Projectron, ProjectronPlus
+from kernelswarm.agents.learners.bpa import Bpa
+from kernelswarm.agents.learners.perceptron import Forgetron, Perceptron
+from kernelswarm.agents.learners.projectron import Projectron, ProjectronPlus
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassHinge, Squared
 from kernelswarm.agents.parts.schedules import Constant

@@ -11,7 +11,7 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Logistic, Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import (

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from kernelswarm import Experiment, simulate
-from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners import newton
+from kernelswarm.agents.learners import newton as newton_module
 from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.second_order import newton as newton_module
-from kernelswarm.agents.learners.second_order import newton_steps
-from kernelswarm.agents.learners.second_order.newton import Newton
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Polynomial
 from kernelswarm.agents.parts.losses import (
@@ -23,11 +23,11 @@ from kernelswarm.agents.parts.losses import (
     Logistic,
     MulticlassHinge,
     MulticlassLogistic,
+    MulticlassSquaredHinge,
     Squared,
     curvatures_of,
 )
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge
 
 
 def learner(**keys):
@@ -112,7 +112,7 @@ def test_the_weights_are_those_of_least_squares_on_every_sample_so_far(loss, bat
 def test_only_what_the_loss_offers_becomes_a_point_and_a_pass_has_the_same_bits(batch_size, monkeypatch):
     if batch_size == 9:
         monkeypatch.setattr(newton_module, "BLOCKED_FROM_ORDER", 5)
-        monkeypatch.setattr(newton_steps, "BLOCKED_FROM_ORDER", 5)
+        monkeypatch.setattr(newton, "BLOCKED_FROM_ORDER", 5)
     loss = MulticlassSquaredHinge()
     ours = learner(loss=loss, batch_size=batch_size, ridge=0.05, budget=Epsilon(1e-3))
     points, targets = samples(loss, 180, 3)
@@ -274,7 +274,7 @@ def test_what_is_forgotten_no_longer_counts():
 def test_no_digits_are_lost_in_a_hundred_thousand_samples(kernel, count, batch_size, monkeypatch):
     if batch_size > 1:
         monkeypatch.setattr(newton_module, "BLOCKED_FROM_ORDER", 5)  # matrix-matrix products
-        monkeypatch.setattr(newton_steps, "BLOCKED_FROM_ORDER", 5)
+        monkeypatch.setattr(newton, "BLOCKED_FROM_ORDER", 5)
     ours = Newton(kernel=kernel, step_size=Constant(0.2), ridge=1e-4, budget=Epsilon(1e-5), batch_size=batch_size)
     random = np.random.default_rng(1)
     points = random.normal(size=(count, 2))

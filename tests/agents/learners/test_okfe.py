@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.subspaces.okfe import Okfe
-from kernelswarm.agents.learners.subspaces.okfeb import Okfeb
+from kernelswarm.agents.learners.okfe import Okfe, Okfeb
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant

@@ -8,16 +8,16 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.risk.policy_evaluation import PolicyEvaluation
+from kernelswarm.agents.learners.policy_evaluation import PolicyEvaluation
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.data.markov_reward import MarkovReward
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
 from tests.helpers.checkout import ROOT
 
 CHAIN = MarkovReward(discount=0.8)

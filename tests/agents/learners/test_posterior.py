@@ -10,10 +10,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from kernelswarm import KernelRegressor
-from kernelswarm.agents.learners.filters.krls import Krls
-from kernelswarm.agents.learners.filters.rls import Rls
-from kernelswarm.agents.learners.second_order.newton import Newton
-from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.certainty import Posterior
+from kernelswarm.agents.learners.krls import Krls
+from kernelswarm.agents.learners.newton import Newton
+from kernelswarm.agents.learners.rls import Rls
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Linear
 from kernelswarm.agents.parts.losses import Huber, Logistic

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.linalg import sqrtm
 
-from kernelswarm.agents.learners.subspaces.okfe import Okfe
-from kernelswarm.agents.learners.subspaces.okfeb import Okfeb
-from kernelswarm.agents.learners.subspaces.subspace import Subspace
+from kernelswarm.agents.learners.okfe import Okfe, Okfeb
+from kernelswarm.agents.learners.subspace import Subspace
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.parts.subspace_rules import Threshold

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.baselines.ogd import Ogd
-from kernelswarm.agents.learners.filters.qklms import EIGHTH, Qklms
+from kernelswarm.agents.learners.ogd import Ogd
+from kernelswarm.agents.learners.qklms import EIGHTH, Qklms
 from kernelswarm.agents.learners.resolving import resolved_learner
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.schedules import Constant

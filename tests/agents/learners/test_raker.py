@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.features.raker import Raker
-from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.raker import Raker
+from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Logistic, Loss, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant

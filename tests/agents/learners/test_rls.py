@@ -7,8 +7,8 @@ import copy
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.filters.rls import Rls
+from kernelswarm.agents.learners.rls import Rls
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian, Linear, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Huber, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.schedules import Constant

@@ -8,12 +8,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.features.shared_nystroem import SharedNystroem
 from kernelswarm.agents.learners.resolving import resolved_learner
+from kernelswarm.agents.learners.shared_nystroem import SharedNystroem
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 

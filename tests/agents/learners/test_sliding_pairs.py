@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelswarm.agents.learners.colk import Colk
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.risk.colk import Colk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.kernels import Gaussian

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.arithmetic.implicit_systems import SMALL, solve_mirrored
-from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.functions.spanning import spanning
+from kernelswarm.agents.functions.expansion import Expansion, spanning
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
@@ -17,7 +16,7 @@ from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
+from kernelswarm.simulations.data.gaussian_density import GaussianDensity
 from tests.helpers.naive import destructive_komp, refit
 
 COARSE = PoissonProcess(cells=(12,))

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from kernelswarm import PolkRegressor
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.controls import Isolated
+from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 BUDGETS = (1e-2, 1e-3, 1e-4, 1e-5)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.subspaces import batch_subspace
-from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.learners import batch as batch_subspace
+from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Linear, Polynomial
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kernelswarm.agents.learners.adaraker import AdaRaker
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.learners.features.adaraker import AdaRaker
-from kernelswarm.agents.learners.features.raker import Raker
 from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.raker import Raker
 from kernelswarm.agents.learners.resolving import sample_for
 from kernelswarm.agents.parts.bandwidths import SHARE, deviations, lengths_by, median_distance, relevance
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern

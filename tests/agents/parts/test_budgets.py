@@ -10,7 +10,7 @@ from kernelswarm.agents.parts.budgets import TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 
 STEP_SIZES = {1: 0.1, 32: 6.0}
 STEPS = {1: 8000, 32: 1200}

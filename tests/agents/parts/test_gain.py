@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
-from kernelswarm.agents.parts.losses import Squared
+from kernelswarm.agents.parts.losses import Squared, SquaredHinge
 from kernelswarm.agents.parts.schedules import Auto
-from kernelswarm.agents.parts.squared_hinges import SquaredHinge
 from kernelswarm.simulations.running.resolving import ScaleWarning
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.samples import sample, smooth

@@ -18,15 +18,16 @@ from kernelswarm.agents.parts.losses import (
     Loss,
     MulticlassHinge,
     MulticlassLogistic,
+    MulticlassSquaredHinge,
     ProbabilisticLoss,
     Squared,
+    SquaredHinge,
     curvatures_of,
     grid_of,
 )
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
-from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
-from kernelswarm.simulations.round.scores import scores_of
-from kernelswarm.simulations.streams.contract import HeldOut
+from kernelswarm.simulations.data.contract import HeldOut
+from kernelswarm.simulations.engine.scores import scores_of
 from tests.contracts.specimens import LOSSES
 
 Array = npt.NDArray[np.float64]

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from kernelswarm.agents.node.node import PRIMING
+from kernelswarm.agents.nodes.node import PRIMING
 from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.links.realization import NODE, keys_of
 from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
-from kernelswarm.protocols.unreliable.realization import NODE, keys_of
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network

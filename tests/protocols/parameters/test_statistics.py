@@ -8,10 +8,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.adjacency import Adjacency
-from kernelswarm.graphs.spanning_tree import spanning_tree
-from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.graphs.adjacency import Adjacency, spanning_tree
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.schedules.random_schedules import Activation, Always
+from kernelswarm.graphs.schedules import Activation, Always
+from kernelswarm.protocols.links.arrivals import Uniform
+from kernelswarm.protocols.links.distortion import Gaussian
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
-from kernelswarm.protocols.links.losses import Uniform
-from kernelswarm.protocols.links.noises import Gaussian
 from kernelswarm.protocols.parameters.dkla import Dkla
 from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.protocols.parameters.odkla import Odkla
@@ -26,7 +26,7 @@ from kernelswarm.protocols.parameters.summed_duals import (
     copied,
     on_links,
 )
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate

@@ -10,8 +10,8 @@ import pytest
 
 from kernelswarm.protocols.contract import LinkRecord
 from kernelswarm.protocols.parameters.odkla import Odkla
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.vector_network import MIXTURE, described, learned

@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 
 from kernelswarm import InputError, simulate
-from kernelswarm.agents.node.replay_buffer import ReplayBuffer
+from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.validation import require_sound
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.links.facts import EdgeFacts
-from kernelswarm.protocols.links.losses import Channels
+from kernelswarm.protocols.links.arrivals import Channels, EdgeFacts
+from kernelswarm.protocols.links.realization import SPAN, Timetable, channels_of, delays_of, gaps_of, starts_of
 from kernelswarm.protocols.replay import Replay
-from kernelswarm.protocols.unreliable.distributions import channels_of, delays_of, gaps_of, starts_of
-from kernelswarm.protocols.unreliable.timetable import SPAN, Timetable
 
 EDGES = EdgeFacts(np.array([0, 1, 2]), np.array([1, 2, 0]), None, ({},) * 3)
 ROWS: list[tuple[Any, str]] = [

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
+from kernelswarm.simulations.core.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.toml_tables import DEEPEST, NotTOML, parse
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import METHODS, PARTS, find
-from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running.run import resume
@@ -285,6 +285,6 @@ def test_archives_that_hold_no_plain_arrays_are_refused(spoil: Callable[[Path], 
 
 def test_an_archive_of_more_than_the_free_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "data.npz", x=np.ones((100, 100)))
-    monkeypatch.setattr("kernelswarm.simulations.machine.archives.free", lambda: 1000)
+    monkeypatch.setattr("kernelswarm.simulations.core.archives.free", lambda: 1000)
     with pytest.raises(ArchiveError, match="GB of memory are free"):
         read_arrays(tmp_path / "data.npz")

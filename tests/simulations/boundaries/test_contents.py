@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 import tomli_w
 
-from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core import files
+from kernelswarm.simulations.core.archives import read_arrays
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine.archives import read_arrays
-from kernelswarm.simulations.observing.baseline import Baseline
-from kernelswarm.simulations.observing.verdict import failure
-from kernelswarm.simulations.records import checkpoint
+from kernelswarm.simulations.records import checkpoints
 from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import FILES
+from kernelswarm.simulations.running.baseline import Baseline
 from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.verdict import failure
 from tests.helpers.command_line import SMALL, Command, commands, paragraph
 from tests.helpers.damage import packed
 from tests.helpers.fuzz_kinds import sealed
@@ -194,7 +194,7 @@ def test_a_run_whose_risk_leaves_nothing_to_tell_apart_fails(call: Command) -> N
 
 def taken(folder: Path) -> tuple[Path, dict[str, Any]]:
     """The newest checkpoint of a run folder, its file and its arrays."""
-    path = checkpoint.paths(folder / "checkpoints")[-1]
+    path = checkpoints.paths(folder / "checkpoints")[-1]
     return path, dict(read_arrays(path))
 
 
@@ -280,7 +280,7 @@ def test_checkpoints_of_other_content_are_refused(
     path, arrays = taken(Path("here"))
     change(arrays)
     path.write_bytes(sealed(packed(arrays)))
-    for other in checkpoint.paths(Path("here/checkpoints"))[:-1]:
+    for other in checkpoints.paths(Path("here/checkpoints"))[:-1]:
         other.unlink()
     assert words in paragraph(call("resume", "here", "--rounds", "6"))
 
@@ -309,7 +309,7 @@ def test_summaries_of_other_content_are_refused(change: Callable[[dict[str, Any]
     summary = json.loads(path.read_text())
     change(summary)
     path.write_text(json.dumps(summary))
-    checksums.write(Path("here"), [name for name in FILES if name != checksums.NAME])
+    files.write(Path("here"), [name for name in FILES if name != files.SUMS])
     for words in (["plot", "here"], ["resume", "here"], ["resume", "here", "--rounds", "9"]):
         assert "here/summary.json is damaged or is no such file: " in paragraph(call(*words))
 
@@ -323,6 +323,6 @@ def test_run_folders_without_a_key_that_every_run_writes_are_not_resumed(name: s
     table = parse(path.read_text()) if name == "config.toml" else json.loads(path.read_text())
     del table[key]
     path.write_text(tomli_w.dumps(table) if name == "config.toml" else json.dumps(table))
-    checksums.write(Path("here"), [name for name in FILES if name != checksums.NAME])
+    files.write(Path("here"), [name for name in FILES if name != files.SUMS])
     assert f"here is not what a run wrote: {key} in {name} is missing" in paragraph(call("resume", "here"))
     assert call("plot", "here").code == 0 and Path("here/figures/risk.png").exists()

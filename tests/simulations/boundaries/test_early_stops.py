@@ -15,7 +15,7 @@ import pytest
 
 from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.records import checkpoint
+from kernelswarm.simulations.records import checkpoints
 from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running.simulation import simulate
@@ -96,7 +96,7 @@ def test_a_run_killed_before_its_first_checkpoint_is_begun_again_in_its_folder(c
     with driving(killed_as_it_begins, Path("errors")) as killed:
         killed.join(300)
     assert killed.exitcode == -signal.SIGKILL
-    assert not checkpoint.paths(Path("here/checkpoints"))
+    assert not checkpoints.paths(Path("here/checkpoints"))
     refused = call("resume", "here", "--set", "seed=3")
     assert (refused.code, refused.out) == (2, "") and "seed is 3 and was 0 when the run began" in refused.err
     assert call("resume", "here", "--no-figures").code == 0

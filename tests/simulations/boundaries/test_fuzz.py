@@ -35,7 +35,7 @@ LOADED = ["rich.console", "rich.progress", "rich.table", "typer._adapters", "pyd
 LOADED += ["pyarrow.csv", "pyarrow.dataset", "pyarrow.parquet", "sklearn.datasets", "encodings.utf_8_sig"]
 LOADED += [
     f"kernelswarm.simulations.{name}"
-    for name in ("running.check", "streams.written.reading", "streams.rows.tables", "streams.rows.idx", "figures.plots")
+    for name in ("running.check", "data.reading", "data.tables", "data.array_files", "figures.plots")
 ]
 """What the cases import: loaded once here, and not in every child again."""
 

@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pyarrow import parquet
 
-from kernelswarm.simulations.comparison.latex import escape
+from kernelswarm.simulations.comparison.tables import escape
+from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.graphml import lines
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.rows.file import File
 from tests.helpers.command_line import SMALL, Command
 
 LABELS = ['<b>&"x"', "$\\frac{1}$", "Größe_1%#{}~^", "a\nb"]

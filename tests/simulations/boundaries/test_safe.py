@@ -138,7 +138,7 @@ def test_python_reads_a_file_safely(call: Command) -> None:
 def test_a_checkpoint_names_no_folder_to_import_from(call: Command, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from kernelswarm.simulations.records.checkpoint import paths, read, write
+    from kernelswarm.simulations.records.checkpoints import paths, read, write
 
     trap = tmp_path / "trap"
     trap.mkdir()

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 import typer
 
-from kernelswarm.simulations.command import completion, listing
+from kernelswarm.simulations.command import listing, options
 from kernelswarm.simulations.command.cli import app
-from kernelswarm.simulations.command.examples import EXAMPLES as UNDER_HELP
-from kernelswarm.simulations.command.papers import PAPERS
+from kernelswarm.simulations.command.listing import PAPERS
+from kernelswarm.simulations.command.printing import EXAMPLES as UNDER_HELP
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.changes import changed, parse_value
-from kernelswarm.simulations.experiment.examples import EXAMPLES
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import catalogue
 from kernelswarm.simulations.experiment.registry import PARTS
+from kernelswarm.simulations.experiment.templates import EXAMPLES
 from tests.helpers.command_line import Command, commands
 
 
@@ -127,13 +127,13 @@ def test_a_shell_completes_names(
 
 
 def test_after_the_equals_sign_all_names_are_offered_but_those_that_are_there() -> None:
-    assert list(completion.assignments("protocol.name=")) == [f"protocol.name={name}" for name in PARTS["protocol"]]
+    assert list(options.assignments("protocol.name=")) == [f"protocol.name={name}" for name in PARTS["protocol"]]
     left = [name for name in PARTS["protocol"] if name != "batch"]
-    assert list(completion.assignments("protocol.name=batch,")) == [f"protocol.name=batch,{name}" for name in left]
-    assert list(completion.assignments("nothing.name=")) == []
+    assert list(options.assignments("protocol.name=batch,")) == [f"protocol.name=batch,{name}" for name in left]
+    assert list(options.assignments("nothing.name=")) == []
 
 
-@pytest.mark.parametrize(("key", "kind"), completion.KEYS.items())
+@pytest.mark.parametrize(("key", "kind"), options.KEYS.items())
 def test_the_keys_that_are_completed_take_the_names_that_are_offered(key: str, kind: str) -> None:
     known = re.compile(rf"the name of a {kind}\b")
     table = {"topology": {"name": "ring", "nodes": 3}, "stream": {"name": "sine_regression"}, "links": {}}
@@ -166,7 +166,7 @@ def test_only_questions_of_bash_are_rejoined(monkeypatch: pytest.MonkeyPatch) ->
     words = {"COMP_WORDS": "kernelswarm\na\n=\nb", "COMP_CWORD": "3"}
     for asked in ({}, {"_KERNELSWARM_COMPLETE": "source_bash"}):
         environment = {**words, **asked}
-        with completion.for_shells(environment):
+        with options.for_shells(environment):
             pass
         assert environment == {**words, **asked}
     assert "_KERNELSWARM_COMPLETE" not in os.environ

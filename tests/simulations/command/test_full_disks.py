@@ -26,8 +26,8 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from kernelswarm import read_comparison, read_run
 from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.core.errors import SimulationError, InputError
-from kernelswarm.simulations.animation.animate import animate
-from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.figures.animation import animate
+from kernelswarm.simulations.records.model_files import save
 from kernelswarm.simulations.report import page
 found, result = read_comparison("many"), read_run("mine")
 calls = {

@@ -12,10 +12,10 @@ import psutil
 import pytest
 from rich.console import Console
 
-from kernelswarm.simulations.command import progress, progress_text
-from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
-from kernelswarm.simulations.observing.progress import Progress
-from kernelswarm.simulations.round.engine import Pace, Paces
+from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
+from kernelswarm.simulations.engine.engine import Pace, Paces
+from kernelswarm.simulations.running.state import Progress
 
 ROW = {"round": 100, "risk": 0.25, "model_order": 17.0, "disagreement": 0.03, "messages": 4000.0}
 RUN = Progress("running", 200, 500, ROW, 50.0, remaining=6.0)
@@ -31,22 +31,22 @@ def written(console: Console) -> str:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(progress_text, "LINES_EVERY", 30.0)  # which the suite has put beyond all tests
-    monkeypatch.setattr(progress_text.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "LINES_EVERY", 30.0)  # which the suite has put beyond all tests
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_a_run_says_risk_disagreement_pace_memory_and_time_left() -> None:
-    line = progress_text.of_run(RUN, "0.30 GB")
+    line = progress.of_run(RUN, "0.30 GB")
     # 40 messages in each of the measured rounds, 50 rounds a second, 300 rounds to go.
     assert line == (
         "round 200 of 500, 50 rounds/s, 2,000 messages/s, 6 s to go, "
         "risk 0.25, model order 17.0, disagreement 0.03, 0.30 GB"
     )
     alone = Progress("running", 200, 500, {**ROW, "disagreement": 0.0, "messages": 0.0}, 50.0)
-    assert "disagreement" not in progress_text.of_run(alone, "") and "messages" not in progress_text.of_run(alone, "")
-    assert progress_text.of_run(Progress("starting", 1, 4, None, 0.0), "") == "starting"
-    assert progress_text.slowest(RUN) == ""
+    assert "disagreement" not in progress.of_run(alone, "") and "messages" not in progress.of_run(alone, "")
+    assert progress.of_run(Progress("starting", 1, 4, None, 0.0), "") == "starting"
+    assert progress.slowest(RUN) == ""
 
 
 def test_on_a_terminal_the_figures_stand_under_the_bar() -> None:
@@ -100,16 +100,16 @@ def test_a_reproduction_says_every_so_often_what_is_done_and_when_it_will_end(cl
     assert lines[0].startswith("kernelswarm: 25% done, 2 min 0 s to go, part 40, ")  # three times the 40 s so far
     assert lines[1].startswith("kernelswarm: 75% done, 1 min 40 s to go, part 300, ")
     assert all(line.endswith(" GB") for line in lines)
-    assert progress_text.of_share("steps", 0.0, 50.0, "") == "0% done, steps"  # no pace, and no time to go
+    assert progress.of_share("steps", 0.0, 50.0, "") == "0% done, steps"  # no pace, and no time to go
 
 
 def test_memory_is_looked_at_from_time_to_time_and_counts_this_process(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = progress_text.Memory()
+    memory = progress.Memory()
     match = re.fullmatch(r"([\d.]+) GB", str(memory))
     assert match is not None and float(match[1]) >= 0.5 * psutil.Process(os.getpid()).memory_info().rss / 1e9
-    monkeypatch.setattr(progress_text, "_memory", lambda: "more")
+    monkeypatch.setattr(progress, "_memory", lambda: "more")
     clock[0] = 4.0
     assert str(memory) == match[0]
     clock[0] = 6.0
@@ -117,6 +117,6 @@ def test_memory_is_looked_at_from_time_to_time_and_counts_this_process(
 
 
 def test_slow_rounds_are_shown_with_digits():
-    assert progress_text.pace(Progress("running", 1, 10, None, 0.066)) == "0.066 rounds/s"
-    assert progress_text.pace(Progress("running", 1, 10, None, 9.96)) == "10 rounds/s"
-    assert progress_text.pace(Progress("running", 1, 10, None, 1234.0)) == "1,234 rounds/s"
+    assert progress.pace(Progress("running", 1, 10, None, 0.066)) == "0.066 rounds/s"
+    assert progress.pace(Progress("running", 1, 10, None, 9.96)) == "10 rounds/s"
+    assert progress.pace(Progress("running", 1, 10, None, 1234.0)) == "1,234 rounds/s"

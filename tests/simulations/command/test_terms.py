@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import SYNONYMS, underscored
-from kernelswarm.simulations.core.terms import TERMS
+from kernelswarm.simulations.core.messages import SYNONYMS, TERMS, underscored
 from kernelswarm.simulations.experiment.parts import PARTS
 from kernelswarm.simulations.experiment.registry import find
 from tests.helpers.command_line import Command

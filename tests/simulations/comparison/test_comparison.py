@@ -18,11 +18,11 @@ import pytest
 
 from kernelswarm.simulations.comparison import comparison_runs
 from kernelswarm.simulations.comparison.compare import compare
-from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
+from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import Plan, cells, differing, parse_vary, read_compare
-from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import read

@@ -17,13 +17,12 @@ import tomli_w
 
 from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.comparison.compare import compare, read
-from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
+from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.keywords import build_experiment
+from kernelswarm.simulations.core.parallel import end_with_parent
+from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
 from kernelswarm.simulations.figures import plots
-from kernelswarm.simulations.machine import parallel
-from kernelswarm.simulations.machine.parallel import end_with_parent
 from kernelswarm.simulations.running import run as running
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.drivers import driving

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelswarm.simulations.comparison import comparison_progress
-from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
+from kernelswarm.simulations.comparison import comparison_runs
+from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress, Watcher
 from kernelswarm.simulations.records.outcome import Run
 
 
@@ -19,7 +19,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(comparison_progress, "time", clock)
+    monkeypatch.setattr(comparison_runs, "time", clock)
     return clock
 
 

@@ -13,12 +13,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.comparison import comparison_folder, earlier_run
+from kernelswarm.simulations.comparison import comparison_folder, comparison_runs
 from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import plots
-from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.running import run as running
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, killed
 
@@ -171,8 +171,8 @@ def test_a_damaged_index_is_refused(tmp_path: Path, content: str) -> None:
 
 def test_other_versions_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(experiment(), {}, jobs=1, out=tmp_path / "out")
-    now = earlier_run.versions() | {"kernelswarm": "99.0"}
-    monkeypatch.setattr(earlier_run, "versions", lambda: now)
+    now = comparison_runs.versions() | {"kernelswarm": "99.0"}
+    monkeypatch.setattr(comparison_runs, "versions", lambda: now)
     with pytest.warns(UserWarning, match=r"1 of 1 runs that are reused were made by kernelswarm \S+, and this is .*99"):
         compare(experiment(), {}, jobs=1, out=tmp_path / "out")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.simulations.comparison.compare import compare, read
-from kernelswarm.simulations.experiment.draws import RandomValues, draw
+from kernelswarm.simulations.experiment.variation import RandomValues, draw
 from kernelswarm.simulations.figures import comparison_figures, plots, sheet
 from kernelswarm.simulations.figures.plots import draw_comparison
 from kernelswarm.simulations.report import tables as report

@@ -10,14 +10,13 @@ import pytest
 
 from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.comparison.supported import supported
-from kernelswarm.simulations.comparison.table_notes import under
+from kernelswarm.simulations.comparison.table_notes import supported, under
 from kernelswarm.simulations.experiment.variation import Cell
-from kernelswarm.simulations.figures import cells, pairs, plots
+from kernelswarm.simulations.figures import cells, plots
 from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run, gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.series import repeated
-from kernelswarm.simulations.report import learning_curves, summary_text
+from kernelswarm.simulations.report import learning_curves, page
 from kernelswarm.simulations.report import tables as page_tables
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -81,7 +80,7 @@ def test_the_words_say_a_difference_once(squared: Comparison) -> None:
 def test_an_error_that_is_the_risk_has_no_figure_of_its_own(squared: Comparison, tmp_path: Path) -> None:
     drawn = {path.name for path in plots.draw_comparison(squared, tmp_path)}
     assert {"risk.png", "global_risk.png"} <= drawn and not {"error.png", "global_error.png"} & drawn
-    assert "error" not in cells.measured(squared) and list(pairs.to_references(squared)) == ["risk", "global_risk"]
+    assert "error" not in cells.measured(squared) and list(cells.to_references(squared)) == ["risk", "global_risk"]
     assert [panel["column"] for panel in learning_curves.of_comparison(squared)["panels"]][:2] == [
         "risk",
         "global_risk",
@@ -144,9 +143,9 @@ def test_notes_under_a_table_quote_the_means_that_stand_in_it() -> None:
 def test_a_page_is_called_by_its_data_and_names_their_nodes(tmp_path: Path) -> None:
     result = learned()
     config = {**result.config, "stream": {"name": "file", "path": "measured/stations 2024.csv"}}
-    assert summary_text.title(replace(result, config=config)) == "consensus · ring · stations 2024.csv · polk"
+    assert page.title(replace(result, config=config)) == "consensus · ring · stations 2024.csv · polk"
     cell = Cell(("isolated",), config)
-    assert summary_text.comparison_title(Comparison(("protocol.name",), (cell, cell), ())) == (
+    assert page.comparison_title(Comparison(("protocol.name",), (cell, cell), ())) == (
         "Comparison of protocol on stations 2024.csv"
     )
     found = {table["name"]: table for table in page_tables.of_run(result)}

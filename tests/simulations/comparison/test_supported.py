@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
-from kernelswarm.simulations.comparison.supported import SENTENCES, best, supported
+from kernelswarm.simulations.comparison.table_notes import HEADINGS, SENTENCES, best, pair, supported
 from kernelswarm.simulations.experiment.variation import Cell
 from kernelswarm.simulations.records.outcome import METRICS, RANKED, Comparison, Run
 

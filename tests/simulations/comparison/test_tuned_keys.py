@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import pytest
 
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.core.tunable import takes_steps
+from kernelswarm.protocols.contract import takes_steps
 from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.comparison.ranges import own_ranges, ranges
 from kernelswarm.simulations.comparison.tables import as_text
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import Simulation
-from kernelswarm.simulations.suggestion.ranges import own_ranges, ranges
 
 TABLE: dict[str, Any] = {
     "seed": 3,

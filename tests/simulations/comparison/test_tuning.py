@@ -12,22 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.comparison import tuning
+from kernelswarm.simulations.comparison import trials, tuning
+from kernelswarm.simulations.comparison.best_values import tuned as search_values
 from kernelswarm.simulations.comparison.compare import compare, read
+from kernelswarm.simulations.comparison.pilots import Pilot, run, run_all
+from kernelswarm.simulations.comparison.ranges import own_ranges
 from kernelswarm.simulations.comparison.tables import as_text
+from kernelswarm.simulations.comparison.trials import APART
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
 from kernelswarm.simulations.experiment.judging import SEEDS, Figures, Judgement, Tuned
-from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.experiment.variation import read_compare
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.report.tables import of_comparison
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.suggestion import trials
-from kernelswarm.simulations.suggestion.pilots import Pilot, run, run_all
-from kernelswarm.simulations.suggestion.ranges import own_ranges
-from kernelswarm.simulations.suggestion.trials import APART
-from kernelswarm.simulations.suggestion.tuning import tuned as search_values
 
 TABLE: dict[str, Any] = {
     "seed": 3,

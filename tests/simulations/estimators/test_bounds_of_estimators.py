@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelswarm import InputError, KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.simulations.streams.rows.rows import LARGEST
+from kernelswarm.simulations.data.rows import LARGEST
 
 ABOVE = math.nextafter(LARGEST, math.inf)
 X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(60, 2))

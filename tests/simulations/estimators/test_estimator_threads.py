@@ -6,7 +6,7 @@ from threadpoolctl import ThreadpoolController
 
 from kernelswarm import PolkRegressor
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.machine.parallel import cores
+from kernelswarm.simulations.core.parallel import cores
 from tests.simulations.running.test_threads import Watching
 
 

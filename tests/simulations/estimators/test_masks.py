@@ -21,7 +21,7 @@ from kernelswarm import (
     PolkRegressor,
     simulate,
 )
-from kernelswarm.simulations.streams.rows.encoding.gaps import unmasked
+from kernelswarm.simulations.data.gaps import unmasked
 
 X = np.random.default_rng(0).normal(size=(120, 2))
 Y = np.sin(X[:, 0])

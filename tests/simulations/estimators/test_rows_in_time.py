@@ -9,7 +9,7 @@ STREAMS = """
 import numpy as np
 
 from kernelswarm import KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
-from kernelswarm.protocols.compiling import Dispatcher
+from kernelswarm.protocols.core.compiling import Dispatcher
 
 random = np.random.default_rng(0)
 x = random.uniform(-1.0, 1.0, (4000, 4))

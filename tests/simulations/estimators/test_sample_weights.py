@@ -23,17 +23,24 @@ from kernelswarm import (
     PolkRegressor,
     RefusedKey,
 )
-from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.learners.weighted_loss import Weighted
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.agents.parts.losses import Absolute, Hinge, Huber, Logistic, MulticlassLogistic, Squared
+from kernelswarm.agents.parts.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    MulticlassLogistic,
+    MulticlassSquaredHinge,
+    Squared,
+    SquaredHinge,
+)
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
-from kernelswarm.simulations.estimators.rows import Samples
-from kernelswarm.simulations.estimators.weights import thinned, unit_of
+from kernelswarm.simulations.estimators.rows import Samples, thinned, unit_of
 
 Array = npt.NDArray[np.float64]
 

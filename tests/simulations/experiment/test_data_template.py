@@ -12,11 +12,11 @@ import pytest
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.core.toml_tables import DATA, hint_for
+from kernelswarm.simulations.data.file import FORMATS
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.records.target_units import amount
+from kernelswarm.simulations.records.result import amount
 from kernelswarm.simulations.running.network import build_topology
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.rows.file import FORMATS
 from tests.helpers.command_line import Command
 
 random = np.random.default_rng(0)

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.experiment.draws import RandomValues, draw, is_drawn, parse_draws, short
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.variation import cells, parse_vary, read_compare
+from kernelswarm.simulations.experiment.variation import (
+    RandomValues,
+    cells,
+    draw,
+    is_drawn,
+    parse_draws,
+    parse_vary,
+    read_compare,
+    short,
+)
 from tests.helpers.small_comparisons import TABLE
 
 STEP, PENALTY = "learner.step_size", "protocol.penalty"

@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.experiment import entry_points as module
-from kernelswarm.simulations.experiment.entry_points import GROUP, entry_points, plural
+from kernelswarm.simulations.experiment import registry as module
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.registry import PARTS, find, listed_parts_only, names
+from kernelswarm.simulations.experiment.registry import (
+    GROUP,
+    PARTS,
+    entry_points,
+    find,
+    listed_parts_only,
+    names,
+    plural,
+)
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL, Command, commands
 

@@ -13,13 +13,13 @@ import tomli_w
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.protocols.controls import Isolated
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value, parse_values
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
 from kernelswarm.simulations.experiment.parts import PARTS
-from kernelswarm.simulations.experiment.template import template
+from kernelswarm.simulations.experiment.templates import template
 from tests.helpers.command_line import SMALL
 
 BASE: dict[str, Any] = tomllib.loads(SMALL)

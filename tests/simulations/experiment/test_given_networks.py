@@ -9,10 +9,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.data.faulty import NoSamples
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.without_data import NoSamples
 from tests.helpers.command_line import Command
 
 POINTS = np.random.default_rng(3).normal(size=(90, 2))

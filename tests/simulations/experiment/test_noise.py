@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.resolving import automatic_keys
-from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.agents.parts.losses import Logistic, Squared
-from kernelswarm.agents.parts.noise import COMMON, OWN, RIDGES, SHARED, difference_ratio, noise_ratio
+from kernelswarm.agents.parts.losses import Logistic, Squared, SquaredHinge
+from kernelswarm.agents.parts.sample import COMMON, OWN, RIDGES, SHARED, difference_ratio, noise_ratio
 from kernelswarm.agents.parts.schedules import Auto, Constant
-from kernelswarm.agents.parts.squared_hinges import SquaredHinge
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate

@@ -12,19 +12,19 @@ import numpy.typing as npt
 import pytest
 from scipy.spatial.distance import cdist, pdist
 
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.policy_evaluation import PolicyEvaluation
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, resolved_learner
-from kernelswarm.agents.learners.risk.policy_evaluation import PolicyEvaluation
+from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
 from kernelswarm.agents.parts.budgets import Parsimony, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Relative
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.registry import PARTS

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.experiment.changes import changed
-from kernelswarm.simulations.experiment.rewriting import rewritten
-from kernelswarm.simulations.experiment.template import template
+from kernelswarm.simulations.experiment.changes import changed, rewritten
+from kernelswarm.simulations.experiment.templates import template
 
 CHANGES = {
     "learner.step_size": {"name": "auto", "scale": 0.5},

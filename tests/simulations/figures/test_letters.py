@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
 from kernelswarm import simulate
+from kernelswarm.simulations.core import letters
 from kernelswarm.simulations.figures.plots import draw
-from kernelswarm.simulations.machine import letters
 from kernelswarm.simulations.records.result import Result
 
 LETTER = "\U00013000"

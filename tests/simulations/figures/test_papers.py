@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.figures import cells, comparison_figures, model_figures, pairs, plots, run_figures
+from kernelswarm.simulations.figures import cells, comparison_figures, functions, plots, run_figures
 from kernelswarm.simulations.figures.sheet import STYLES, Drawing
 from kernelswarm.simulations.records.outcome import RANKED, gather
 from kernelswarm.simulations.records.result import Result
@@ -126,7 +126,7 @@ def test_print_is_large_enough_and_covers_nothing(
     plots.draw(sending("proximity"), tmp_path, "pdf", style)
     plots.draw_many(noisy("isolated", 2) + noisy("consensus", 2), tmp_path, "pdf", style)
     monkeypatch.setattr(run_figures, "learning_curves", lambda sheet, result: None)  # of which it has no others
-    monkeypatch.setattr(model_figures, "PANELS", 5)  # which fill no row whole, and leave a node out
+    monkeypatch.setattr(functions, "PANELS", 5)  # which fill no row whole, and leave a node out
     plots.draw(sending(parts=FIELD), tmp_path, "pdf", style)
     assert len(laid_out) > 15
     assert len(laid_out[-1].axes) == 5
@@ -232,7 +232,7 @@ def test_what_is_not_known_is_refused(words: dict[str, Any], message: str, tmp_p
 def test_differences_are_those_of_the_paired_test(tmp_path: Path, sketched: list[Figure]) -> None:
     runs = [*noisy("isolated", 7), *noisy("consensus", 7), *noisy("proximity", 6)]
     comparison = gather(runs)
-    found = pairs.to_references(comparison)
+    found = cells.to_references(comparison)
     assert list(found) == list(RANKED)
     for one in found["risk"]:
         protocol = comparison.cells[one.cell].protocol
@@ -252,7 +252,7 @@ def test_differences_are_those_of_the_paired_test(tmp_path: Path, sketched: list
 
 
 def test_one_seed_has_no_differences() -> None:
-    assert pairs.to_references(gather([sending("isolated"), sending("consensus")])) == {}
+    assert cells.to_references(gather([sending("isolated"), sending("consensus")])) == {}
 
 
 def test_many_cells_are_spread_over_pages(

@@ -17,7 +17,7 @@ from matplotlib.image import imread
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import cells, functions, model_figures, plots, regions, run_figures, style
+from kernelswarm.simulations.figures import cells, functions, plots, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.records import series
 from kernelswarm.simulations.records.outcome import gather
@@ -230,7 +230,7 @@ def test_legends_and_titles_cover_no_data(
     plots.draw_many([believable(name, seed=k) for name in ("isolated", "proximity") for k in (0, 1)], tmp_path / "b")
     monkeypatch.setattr(run_figures, "learning_curves", lambda sheet, result: None)  # of which they have no others
     plots.draw(believable("consensus", SINE), tmp_path / "c")
-    monkeypatch.setattr(model_figures, "PANELS", 5)  # which fill no row whole, and leave a node out
+    monkeypatch.setattr(functions, "PANELS", 5)  # which fill no row whole, and leave a node out
     plots.draw(believable("proximity", FIELD), tmp_path / "d")
     assert len(laid_out) > 15
     assert len(laid_out[-1].axes) == 5
@@ -322,8 +322,8 @@ def test_models_are_evaluated_with_the_kernel_of_their_own_node() -> None:
 
 def test_regions_show_nodes_from_the_best_to_the_worst() -> None:
     risks = {0: 0.5, 1: 0.1, 2: 0.9, 3: 0.3, 4: 0.2}
-    assert regions.chosen([0, 1, 2, 3, 4], risks, 3) == [1, 3, 2]
-    assert regions.chosen([0, 1], risks, 6) == [1, 0]
+    assert functions.chosen([0, 1, 2, 3, 4], risks, 3) == [1, 3, 2]
+    assert functions.chosen([0, 1], risks, 6) == [1, 0]
 
 
 def test_runs_that_differ_in_their_seed_are_one_curve(tmp_path: Path, figures: list[Figure]) -> None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import plots, timeline
+from kernelswarm.simulations.figures import curves, plots
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.simulation import simulate
 from tests.simulations.figures.test_plots import SINE, believable, pictures
@@ -37,7 +37,7 @@ def run(protocol: str, **conditions: Any) -> Result:
 
 def test_nodes_of_a_cyclic_clock_are_awake_in_one_round_of_a_period() -> None:
     result = run("consensus", clock=SLEEPY)
-    found = timeline.awake(result, dict.fromkeys(result.graph, 2))
+    found = curves.awake(result, dict.fromkeys(result.graph, 2))
     assert found is not None
     rounds, shares = found
     assert rounds.tolist() == [0, 8, 16, 24, 32, 40, 42]
@@ -47,7 +47,7 @@ def test_nodes_of_a_cyclic_clock_are_awake_in_one_round_of_a_period() -> None:
 
 def test_every_message_is_delivered_lost_or_waits() -> None:
     result = run("consensus", links=BAD)
-    found = timeline.deliveries(result)
+    found = curves.deliveries(result)
     assert found is not None
     rounds, counts = found
     met = {name: float(np.sum(values * np.diff(rounds))) for name, values in counts.items()}
@@ -55,7 +55,7 @@ def test_every_message_is_delivered_lost_or_waits() -> None:
         assert count == pytest.approx(result.network[name][-1])
     waiting = result.network["waiting"][-1]
     assert met["messages"] == pytest.approx(met["delivered"] + met["lost"] + met["late"] + waiting)
-    assert all(met[name] > 0 for name in timeline.DELIVERIES)
+    assert all(met[name] > 0 for name in curves.DELIVERIES)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_drawn_is_what_was_counted(tmp_path: Path, sketched: list[Figure
     drawn = [path.name for path in plots.draw(result, tmp_path, style="paper")]
     figure = sketched[drawn.index("timeline.png")]
     mesh = next(drawn for ax in figure.axes for drawn in ax.collections if isinstance(drawn, QuadMesh))
-    found = timeline.awake(result, dict.fromkeys(result.graph, 2))
+    found = curves.awake(result, dict.fromkeys(result.graph, 2))
     assert found is not None
     np.testing.assert_allclose(np.asarray(mesh.get_array()).ravel(), found[1].ravel())
     steps = {step.get_label(): step for ax in figure.axes for step in ax.patches if isinstance(step, StepPatch)}
@@ -100,4 +100,4 @@ def test_what_is_drawn_is_what_was_counted(tmp_path: Path, sketched: list[Figure
 def test_a_table_without_some_nodes_shows_no_sleep() -> None:
     result = believable()
     result.nodes = {name: column[:-1] for name, column in result.nodes.items()}
-    assert timeline.awake(result, dict.fromkeys(result.graph, 1)) is None
+    assert curves.awake(result, dict.fromkeys(result.graph, 1)) is None

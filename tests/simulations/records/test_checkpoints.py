@@ -13,16 +13,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.node.snapshot import Snapshot, leaves
+from kernelswarm.agents.nodes.snapshot import Snapshot, leaves
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.simulations.backends.partition import partition
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.engine.partition import partition
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
-from kernelswarm.simulations.records import checkpoint
-from kernelswarm.simulations.records.checkpoint import Checkpoint, Damaged, paths, write
-from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.records import checkpoints
+from kernelswarm.simulations.records.checkpoints import Checkpoint, Damaged, newest, paths, write
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import Progress, simulate
@@ -72,7 +71,7 @@ def taken() -> Checkpoint:
 
 
 def test_a_file_holds_everything(taken: Checkpoint, tmp_path: Path) -> None:
-    found = checkpoint.read(write(taken, tmp_path / "checkpoints"))
+    found = checkpoints.read(write(taken, tmp_path / "checkpoints"))
     assert_same(found.snapshots, taken.snapshots)
     assert "ahead_points" in found.snapshots[0].arrays
     for name in ("round", "seconds", "wall", "started", "config", "folder", "versions", "evaluations"):
@@ -105,7 +104,7 @@ def test_a_flipped_bit_is_noticed(place: Any, bit: int, taken: Checkpoint, tmp_p
     content[place(len(content))] ^= 1 << bit
     path.write_bytes(content)
     with pytest.raises(Damaged, match="its checksum does not match its content"):
-        checkpoint.read(path)
+        checkpoints.read(path)
 
 
 def test_flipped_bits_are_noticed_wherever_they_are(taken: Checkpoint, tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_flipped_bits_are_noticed_wherever_they_are(taken: Checkpoint, tmp_path:
     for place in np.random.default_rng(0).integers(0, len(content), 100):
         path.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
         with pytest.raises(Damaged):
-            checkpoint.read(path)
+            checkpoints.read(path)
 
 
 @pytest.mark.parametrize("left", [0, 1, 64, 65, 0.5, -64, -1])
@@ -123,22 +122,22 @@ def test_a_file_that_is_cut_off_is_noticed(left: float, taken: Checkpoint, tmp_p
     content = path.read_bytes()
     path.write_bytes(content[: int(left * len(content)) if 0 < left < 1 else int(left)])
     with pytest.raises(Damaged, match=r"it ends after|its checksum does not match"):
-        checkpoint.read(path)
+        checkpoints.read(path)
 
 
 def test_a_file_of_another_version_says_which(
     taken: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(replace(taken, versions={"kernelswarm": "9.1"}), tmp_path)
-    monkeypatch.setattr(checkpoint, "FORMAT", 0)
+    monkeypatch.setattr(checkpoints, "FORMAT", 0)
     with pytest.raises(InputError, match=r"has the format 5, and this .* reads 0: resume the run with kernelswarm 9.1"):
-        checkpoint.read(path)
+        checkpoints.read(path)
 
 
 def test_the_last_two_stay(taken: Checkpoint, tmp_path: Path) -> None:
     for round in (0, 5, 100_000_000, 99_999_999):
         write(replace(taken, round=round), tmp_path)
-    assert [checkpoint.round_of(path) for path in paths(tmp_path)] == [99_999_999, 100_000_000]
+    assert [checkpoints.round_of(path) for path in paths(tmp_path)] == [99_999_999, 100_000_000]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["round_100000000.npz", "round_99999999.npz"]
 
 
@@ -153,11 +152,11 @@ def test_a_failure_before_the_file_has_its_name_leaves_nothing(
             assert len(list(tmp_path.iterdir())) == 2
             raise OSError(28, "No space left on device")
 
-        patch.setattr(*((checkpoint.os, "fsync") if step == "fsync" else (Path, "replace")), full)
+        patch.setattr(*((checkpoints.os, "fsync") if step == "fsync" else (Path, "replace")), full)
         with pytest.raises(OSError, match="No space left"):
             write(replace(taken, round=40), tmp_path)
     assert list(tmp_path.iterdir()) == [first]
-    checkpoint.read(first)
+    checkpoints.read(first)
 
 
 def test_what_a_killed_process_leaves_is_no_checkpoint_and_is_removed(taken: Checkpoint, tmp_path: Path) -> None:
@@ -217,14 +216,14 @@ def test_a_run_can_be_resumed_from_its_first_round_on(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_no_run_that_has_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = checkpoint.write
+    saved = checkpoints.write
 
     def full(taken: Checkpoint, folder: Path) -> Path:
         if taken.round >= 20:
             raise OSError(28, "No space left on device")
         return saved(taken, folder)
 
-    monkeypatch.setattr(checkpoint, "write", full)
+    monkeypatch.setattr(checkpoints, "write", full)
     with pytest.warns(UserWarning, match="could not be written") as caught:
         result = run(experiment(), tmp_path / "run").result
     assert [str(warning.message) for warning in caught] == [
@@ -239,7 +238,7 @@ def test_a_disk_that_is_full_from_the_beginning_ends_the_run(tmp_path: Path, mon
     def full(taken: Checkpoint, folder: Path) -> Path:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "write", full)
+    monkeypatch.setattr(checkpoints, "write", full)
     with pytest.raises(SimulationError, match="the checkpoint of round 0 could not be written: No space left"):
         run(experiment(), tmp_path / "run")
 
@@ -329,7 +328,7 @@ class Endless:
 def test_what_cannot_be_saved_is_refused(part: dict[str, Any], wanted: str) -> None:
     plans = [replace(plan, **part) for plan in open_network(experiment()).plans]
     with pytest.raises(InputError, match=wanted):
-        checkpoint.refuse_unsaved(plans)
+        checkpoints.refuse_unsaved(plans)
 
 
 def test_link_states_are_taken_apart_in_their_order() -> None:

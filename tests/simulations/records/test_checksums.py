@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from kernelswarm import read_run
-from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core import files
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.records.measurements import StoredTable
 from kernelswarm.simulations.records.run_folder import FILES
-from kernelswarm.simulations.records.stored_table import StoredTable
 from kernelswarm.simulations.running.run import resume, run
 
 
@@ -58,9 +58,7 @@ def test_every_flipped_bit_is_noticed(name: str, finished: Path, tmp_path: Path)
 
 
 def test_the_checksums_are_those_of_the_standard_tool(finished: Path) -> None:
-    output = subprocess.run(
-        ["sha256sum", "-c", checksums.NAME], cwd=finished, capture_output=True, text=True, check=True
-    )
+    output = subprocess.run(["sha256sum", "-c", files.SUMS], cwd=finished, capture_output=True, text=True, check=True)
     assert output.stdout.count(": OK") == len(FILES) - 1
 
 
@@ -142,9 +140,9 @@ def test_a_finished_run_that_goes_on_can_be_read_all_the_time(finished: Path, tm
 
 def test_a_file_can_be_replaced_at_any_moment(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
-    checksums.write(tmp_path, ["a"])
-    checksums.replace(tmp_path, "a", b"new")
-    checksums.check(tmp_path, ["a"])
+    files.write(tmp_path, ["a"])
+    files.replace(tmp_path, "a", b"new")
+    files.check(tmp_path, ["a"])
     (tmp_path / "a").write_bytes(b"old")
     with pytest.raises(InputError, match="a is damaged or was changed"):
-        checksums.check(tmp_path, ["a"])
+        files.check(tmp_path, ["a"])

@@ -18,10 +18,18 @@ from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records import measurements
-from kernelswarm.simulations.records.measurements import FLUSH_ROWS, InMemory, OnDisk, stream
+from kernelswarm.simulations.records.measurements import (
+    FLUSH_ROWS,
+    GROUP_ROWS,
+    InMemory,
+    OnDisk,
+    StoredTable,
+    batches,
+    stream,
+    write_table,
+)
 from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.records.run_folder import read
-from kernelswarm.simulations.records.stored_table import GROUP_ROWS, StoredTable, batches, write_table
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL, Command, commands

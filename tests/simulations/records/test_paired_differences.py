@@ -11,13 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelswarm.simulations.records.paired_differences import (
-    FEWEST,
-    Difference,
-    Value,
-    paired_differences,
-)
-from kernelswarm.simulations.records.sign_flips import step_down
+from kernelswarm.simulations.records.paired_differences import FEWEST, Difference, Value, paired_differences, step_down
 
 Array = npt.NDArray[np.float64]
 

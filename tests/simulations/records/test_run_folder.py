@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.comparison.compare import compare
-from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core import files as checksums
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.engine.model_arrays import digest
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, check_place, default_folder, read, write
-from kernelswarm.simulations.round.model_arrays import digest
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL
 
@@ -140,8 +140,8 @@ def test_damaged_file_is_named(name: str, damage: str, result: Result, tmp_path:
     path.write_bytes({"half": whole[: len(whole) // 2], "garbage": b"\xff\x00{[<" * 40, "empty": b""}[damage])
     with pytest.raises(InputError, match=rf"{name} is damaged\b.*\S"):
         read(folder)
-    if name != checksums.NAME:  # nor is a file believed because its checksum fits
-        checksums.write(folder, [entry for entry in FILES if entry != checksums.NAME])
+    if name != checksums.SUMS:  # nor is a file believed because its checksum fits
+        checksums.write(folder, [entry for entry in FILES if entry != checksums.SUMS])
         with pytest.raises(InputError, match=rf"{name} is damaged or is no such file: \S"):
             read(folder)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
-from kernelswarm.simulations.records.sign_flips import FLIPS, step_down
+from kernelswarm.simulations.records.paired_differences import FLIPS, step_down
 
 Array = npt.NDArray[np.float64]
 LEVEL = 0.05

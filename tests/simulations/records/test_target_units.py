@@ -9,12 +9,11 @@ import pytest
 
 from kernelswarm import compare
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.experiment.keywords import build_experiment
+from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.figures.style import column_label
 from kernelswarm.simulations.records.outcome import Comparison
-from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.target_units import amount, measured_in
-from kernelswarm.simulations.report import summary_text
+from kernelswarm.simulations.records.result import Result, amount, measured_in
+from kernelswarm.simulations.report import page
 from kernelswarm.simulations.running.simulation import simulate
 
 random = np.random.default_rng(0)
@@ -39,8 +38,8 @@ def test_a_run_says_its_unit_wherever_it_is_read() -> None:
     deviation = amount(result.facts["deviation_of_price"])
     sentence = f"risk and error are shares of the variance of price (standard deviation {deviation})"
     assert measured_in(result.facts, result.config) == sentence
-    assert sentence.capitalize() in " ".join(summary_text.verdict(result))
-    assert amount(result.final["rmse"] or 0.0) in " ".join(summary_text.verdict(result))
+    assert sentence.capitalize() in " ".join(page.verdict(result))
+    assert amount(result.final["rmse"] or 0.0) in " ".join(page.verdict(result))
     for column, label in {
         "risk": "risk (share of variance)",
         "global_error": "pooled error (share of variance)",
@@ -79,7 +78,7 @@ def test_a_comparison_says_its_unit_in_every_format() -> None:
         tables.as_text(found),
         tables.as_markdown(found),
         tables.as_latex(found),
-        *summary_text.comparison_notes(found),
+        *page.comparison_notes(found),
     )
     assert sum("shares of the variance of price (standard deviation 3" in text for text in texts) == 4
     assert not any("protocol = isolated: risk and error" in text for text in texts)  # all rows have it

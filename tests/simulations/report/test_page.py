@@ -12,7 +12,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from kernelswarm.simulations.comparison.compare import compare, read
-from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
+from kernelswarm.simulations.comparison.table_notes import HEADINGS
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.figures import plots, style
 from kernelswarm.simulations.records import run_folder
@@ -20,7 +20,7 @@ from kernelswarm.simulations.records.measurements import FOLDER, OnDisk
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.report import learned, learning_curves, network, page
-from kernelswarm.simulations.report.summary_text import comparison_title
+from kernelswarm.simulations.report.page import comparison_title
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.report_page import Page, page_of, short, table
 from tests.helpers.small_comparisons import PROTOCOLS, experiment

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.reproductions import polk_multidist
+from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_sequences, polk_multidist, survey_figure2
 from kernelswarm.simulations.reproductions.contract import beyond, errs_more
-from kernelswarm.simulations.reproductions.courses import Course
-from kernelswarm.simulations.reproductions.subspaces import manifold, progressive
-from kernelswarm.simulations.reproductions.surveys import competitors
+from kernelswarm.simulations.reproductions.walks import Course
 
 
 @pytest.mark.parametrize(
@@ -66,10 +64,10 @@ def test_polk_is_near_libsvm_and_its_rivals_and_a_larger_constant_err_more_where
 
 @pytest.mark.parametrize(("early", "holds"), [(0.03, True), (0.051, False)])
 def test_an_error_below_four_percent_is_below_four_percent(early, holds):
-    samples, errors = np.array([competitors.EARLY, 2000.0, 5000.0]), np.array([early, 0.02, 0.02])
+    samples, errors = np.array([survey_figure2.EARLY, 2000.0, 5000.0]), np.array([early, 0.02, 0.02])
     course = Course(samples, errors, errors, np.full(3, 16.0))
     found = dict.fromkeys(("POLK, K = 0.04", "POLK, K = 0.0001", "BSGD, η = 1"), [course] * 3)
-    rows = {claim.quantity: claim for claim in competitors._claims(found, [early - 0.001] * 3)}
+    rows = {claim.quantity: claim for claim in survey_figure2._claims(found, [early - 0.001] * 3)}
     assert rows["error after 1,249 samples"].holds is holds  # however near the Bayes error that is
     assert rows["error after 1,249 samples beyond the Bayes error"].holds is None
 
@@ -77,13 +75,13 @@ def test_an_error_below_four_percent_is_below_four_percent(early, holds):
 def fits(**levels):
     """Fits of five draws, by name, of means before, at and after the change."""
     generator = np.random.default_rng(0)
-    names = [f"B = {times}r, {label}" for times in (2, 5) for label in manifold.RECENCIES] + ["batch"]
+    names = [f"B = {times}r, {label}" for times in (2, 5) for label in okfeb_manifold.RECENCIES] + ["batch"]
     found = {}
     for name in names:
         before, change, after = levels.get(name.split(", ")[-1], (0.2, 0.2, 0.2))
-        lines = [np.full(2 * manifold.HALF, after) for _ in range(5)]
+        lines = [np.full(2 * okfeb_manifold.HALF, after) for _ in range(5)]
         for line in lines:
-            line[manifold.PHASES["before"]], line[manifold.PHASES["change"]] = before, change
+            line[okfeb_manifold.PHASES["before"]], line[okfeb_manifold.PHASES["change"]] = before, change
             line += 0.01 * generator.normal()
         found[name] = lines
     return found
@@ -91,7 +89,7 @@ def fits(**levels):
 
 def test_a_fit_is_better_where_the_draws_say_so():
     def verdicts(**levels):
-        rows = manifold.claims(fits(**levels), {}, [])
+        rows = okfeb_manifold.claims(fits(**levels), {}, [])
         return {claim.quantity: claim.holds for claim in rows if claim.holds is not None}
 
     best = {"β = 1": (0.1, 0.5, 0.1), "β = 0.9": (0.2, 0.3, 0.2), "FIFO": (0.3, 0.3, 0.3), "batch": (0.2, 0.2, 0.2)}
@@ -113,14 +111,14 @@ def test_a_matrix_is_nearer_where_the_draws_say_so():
             "KPCA": draws[:, ::-1] + step * 0.001,
             "Nystroem, uniform": draws + step,
         }
-        rows = [row for row in manifold.claims(fits(), matrices, [5]) if row.quantity.startswith("mismatch")]
+        rows = [row for row in okfeb_manifold.claims(fits(), matrices, [5]) if row.quantity.startswith("mismatch")]
         assert [row.holds for row in rows] == [False, holds]  # KPCA differs by chance alone
 
 
 def test_progressive_errors_are_compared_over_parts_of_the_stream():
     generator = np.random.default_rng(1)
     noise = generator.exponential(1.0, 2000)
-    methods = [progressive.Method(name, "okfeb" if name == "OK-FEB" else "bpa", {}) for name in ("OK-FEB", "BPA")]
+    methods = [okfeb_sequences.Method(name, "okfeb" if name == "OK-FEB" else "bpa", {}) for name in ("OK-FEB", "BPA")]
     for others, holds in (
         (noise * 1.2, True),
         (generator.permutation(noise) * 1.001, False),
@@ -128,7 +126,8 @@ def test_progressive_errors_are_compared_over_parts_of_the_stream():
         (noise + np.inf, True),  # it diverged
     ):
         learning_curves = {
-            name: progressive.TunedCurve(errors, 1.0, "", 5) for name, errors in (("OK-FEB", noise), ("BPA", others))
+            name: okfeb_sequences.TunedCurve(errors, 1.0, "", 5)
+            for name, errors in (("OK-FEB", noise), ("BPA", others))
         }
-        rows = progressive.claims("data", methods, 8, learning_curves, "more accurate")
+        rows = okfeb_sequences.claims("data", methods, 8, learning_curves, "more accurate")
         assert [row.holds for row in rows] == [None, None, holds, holds]

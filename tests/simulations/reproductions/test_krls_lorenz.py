@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.reproductions.filters.lorenz_series import decibels, embedded, published_recursion, series
+from kernelswarm.simulations.reproductions.krls_lorenz import decibels, embedded, published_recursion, series
 
 
 def test_the_series_begins_and_ends_as_the_published_file() -> None:

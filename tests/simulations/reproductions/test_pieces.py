@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.reproductions.pieces import Shelf, computed, stamp
 
 ASKED: list[int] = []

@@ -9,20 +9,19 @@ import pytest
 from scipy.io import savemat
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.reproductions import data_sets
+from kernelswarm.simulations.reproductions import data_sets, okfeb_motions, okfeb_regression, okfeb_sequences
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.subspaces import classification, motions, progressive, regression
 
 
 def test_regression_reads_the_published_files_and_refuses_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regression, "WIDTHS", regression.WIDTHS[:2])
-    monkeypatch.setattr(progressive, "STEP_SIZES", progressive.STEP_SIZES[:2])
+    monkeypatch.setattr(okfeb_regression, "WIDTHS", okfeb_regression.WIDTHS[:2])
+    monkeypatch.setattr(okfeb_sequences, "STEP_SIZES", okfeb_sequences.STEP_SIZES[:2])
     with pytest.raises(InputError, match=r"^--data is missing: it must name a folder with cal_housing.data.gz"):
-        regression.reproduce(Request(quick=True))
+        okfeb_regression.reproduce(Request(quick=True))
     with pytest.raises(InputError, match=r"has no cal_housing.data.gz: it must be"):
-        regression.reproduce(Request(data=tmp_path, quick=True))
+        okfeb_regression.reproduce(Request(data=tmp_path, quick=True))
     generator = np.random.default_rng(0)
     x = generator.normal(size=(300, 3))
     y = np.sin(x[:, :1])
@@ -31,17 +30,17 @@ def test_regression_reads_the_published_files_and_refuses_others(
     gaps = x.copy()
     gaps[::7, 1] = -200.0
     savemat(tmp_path / "air_quality.mat", {"X": gaps, "Y": y})
-    points, targets = regression.load(tmp_path)["air quality"]
+    points, targets = okfeb_regression.load(tmp_path)["air quality"]
     np.testing.assert_array_equal(points[7, 1], x[6, 1])  # the last value before a missing one
     assert points.shape == (300, 3) and targets.shape == (300, 1)
-    found = regression.reproduce(Request(data=tmp_path, quick=True))
+    found = okfeb_regression.reproduce(Request(data=tmp_path, quick=True))
     assert set(found.figures) == {"regression"}
     assert {claim.quantity.split(",")[1] for claim in found.claims[:2]} == {" OK-FEB"}
     assert any("Slice and Year: not at hand" in note for note in found.notes)
     assert any(note.startswith("Adult, ") and "not at hand" in note for note in found.notes)
     (tmp_path / "air_quality.mat").write_bytes(b"no matrix")
     with pytest.raises(InputError, match="not the data that was published"):
-        regression.reproduce(Request(data=tmp_path, quick=True))
+        okfeb_regression.reproduce(Request(data=tmp_path, quick=True))
 
 
 def test_slices_and_years_take_part_where_the_folder_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,13 +52,13 @@ def test_slices_and_years_take_part_where_the_folder_has_them(tmp_path: Path, mo
     np.savetxt(tmp_path / "slice_localization_data.csv", numbers, delimiter=",", header=names, comments="")
     songs, years = random.normal(size=(40, 90)), random.integers(1922, 2011, size=(40, 1))
     np.savetxt(tmp_path / "YearPredictionMSD.txt", np.hstack([years, songs]), delimiter=",")
-    monkeypatch.setattr(regression, "MOST", 35)
-    found = regression.further(tmp_path)
+    monkeypatch.setattr(okfeb_regression, "MOST", 35)
+    found = okfeb_regression.further(tmp_path)
     points, targets = found["Slice"]
     order = np.argsort(targets[:, 0])
     np.testing.assert_array_equal(targets[order], positions)
     np.testing.assert_array_equal(points[order], inputs)
-    np.testing.assert_array_equal(regression.standardised(points)[:, 5], 0.0)
+    np.testing.assert_array_equal(okfeb_regression.standardised(points)[:, 5], 0.0)
     points, targets = found["Year"]
     assert points.shape == (35, 90)
     places = [int(np.flatnonzero((songs == row).all(axis=1))[0]) for row in points]
@@ -67,9 +66,9 @@ def test_slices_and_years_take_part_where_the_folder_has_them(tmp_path: Path, mo
     np.testing.assert_array_equal(targets, years[places])
     (tmp_path / "slice_localization_data.csv").write_text("1,2,3\n4,5,6\n")
     with pytest.raises(InputError, match=r"rows of 3 numbers, and 386 are published: it must be .*CT slices"):
-        regression.further(tmp_path)
+        okfeb_regression.further(tmp_path)
     (tmp_path / "slice_localization_data.csv").unlink()
-    assert list(regression.further(tmp_path)) == ["Year"]
+    assert list(okfeb_regression.further(tmp_path)) == ["Year"]
 
 
 def as_published(folder: Path, random: np.random.Generator, people: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,17 +88,17 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
     points, targets = data_sets.adult(tmp_path / "a9a")
     np.testing.assert_array_equal(points, inputs)
     np.testing.assert_array_equal(targets[:, 0], wealthy)
-    found = classification.measured(Request(data=tmp_path, quick=True), tuning=40)
-    assert list(found) == [method.label for method in classification.METHODS]
+    found = okfeb_sequences.measured(Request(data=tmp_path, quick=True), tuning=40)
+    assert list(found) == [method.label for method in okfeb_sequences.METHODS]
     for learning_curve in found.values():
         assert set(learning_curve.errors) <= {0.0, 1.0} and len(learning_curve.errors) == 160
     assert found["OK-FEB"].settings == "Pegasos, bandwidth 3.16" and "step size" in found["POLK"].settings
-    rows = list(progressive.claims("Adult", classification.METHODS, 60, found, "more accurate"))
+    rows = list(okfeb_sequences.claims("Adult", okfeb_sequences.METHODS, 60, found, "more accurate"))
     errors = {name: learning_curve.errors.mean() for name, learning_curve in found.items()}
     assert [row.holds for row in rows[:-2]] == [None] * len(found)
     assert {row.holds for row in rows[-2:]} <= {True, False}
     assert min(errors.values()) < wealthy.mean()  # who learns nothing says that nobody earns much
-    assert classification.measured(Request(quick=True), 40) == {}
+    assert okfeb_sequences.measured(Request(quick=True), 40) == {}
     (tmp_path / "a9a").write_text("1 3:1\n2 4:1\n")
     with pytest.raises(InputError, match=r"classes are not -1 and 1: it must be a9a"):
         data_sets.adult(tmp_path / "a9a")
@@ -107,7 +106,7 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
 
 def test_pegasos_steps_are_those_of_the_mean_hinge_loss() -> None:
     # lambda / 2 ||w||^2 + the mean hinge loss, lambda = 1 / C: eq. 37 over C. Its steps are 1 / (lambda t).
-    learner = progressive.made(classification.METHODS[0], float("nan"), 1.0)
+    learner = okfeb_sequences.made(okfeb_sequences.METHODS[0], float("nan"), 1.0)
     assert learner.regularization == pytest.approx(0.1)
     for step in (0, 1, 7, 1000):
         assert learner.step_size.at(step) == pytest.approx(1.0 / (0.1 * (step + 2)))
@@ -116,7 +115,7 @@ def test_pegasos_steps_are_those_of_the_mean_hinge_loss() -> None:
 def test_motions_are_read_as_published_without_what_the_paper_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(motions, "TRANSIENT", 2)
+    monkeypatch.setattr(okfeb_motions, "TRANSIENT", 2)
     random = np.random.default_rng(1)
     numbers = [0] * 3 + [4] * 9 + [1] * 6 + [4] * 4 + [24] * 8 + [5] * 7
     rows = random.normal(size=(len(numbers), 54))
@@ -128,7 +127,7 @@ def test_motions_are_read_as_published_without_what_the_paper_leaves_out(
     np.testing.assert_allclose(inputs[:, 13], rows[:, 20], rtol=1e-5)
     np.testing.assert_allclose(inputs[:, 12], rows[:, 15], rtol=1e-5)
     np.testing.assert_allclose(inputs[:, 38], rows[:, 49], rtol=1e-5)
-    points, kept = motions.moving(inputs, activities)
+    points, kept = okfeb_motions.moving(inputs, activities)
     np.testing.assert_array_equal(kept, [4] * 4 + [24] * 4 + [5] * 3)  # 9 - 4 - 1, of four none, 8 - 4, 7 - 4
     np.testing.assert_allclose(points.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(points.std(axis=0), 1.0)
@@ -138,22 +137,22 @@ def test_motions_are_read_as_published_without_what_the_paper_leaves_out(
 
 
 def test_motions_that_change_are_followed_by_activity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(motions, "TRANSIENT", 1)
-    monkeypatch.setattr(motions, "THINNED", 1)
-    monkeypatch.setattr(motions, "RANKS", (5, 10))
+    monkeypatch.setattr(okfeb_motions, "TRANSIENT", 1)
+    monkeypatch.setattr(okfeb_motions, "THINNED", 1)
+    monkeypatch.setattr(okfeb_motions, "RANKS", (5, 10))
     random = np.random.default_rng(2)
     rows = random.normal(size=(660, 54))
     rows[:, 1] = np.repeat([9, 4, 7, 24], [20, 220, 210, 210])
     rows[rows[:, 1] == 4, 3:] *= 0.05  # walking moves little, rope jumping much
     np.savetxt(tmp_path / "subject101.dat", rows)
-    found = motions.follow(Request(data=tmp_path / "subject101.dat", quick=True))
+    found = okfeb_motions.follow(Request(data=tmp_path / "subject101.dat", quick=True))
     assert found.kept == 634 and set(found.activities) == {4.0, 7.0, 24.0}
-    means = motions.by_activity(found, 1.0)
+    means = okfeb_motions.by_activity(found, 1.0)
     assert list(means) == [4, 7, 24]
     first = found.fits[1.0]["β = 1"]
     assert means[4][0] == pytest.approx(first[found.activities == 4].mean())
     assert max(means[4]) < 0.5 * min(means[24])
-    claims = list(motions.claims(found, quick=True))
+    claims = list(okfeb_motions.claims(found, quick=True))
     hardest = next(claim for claim in claims if claim.quantity.startswith("the two"))
     assert hardest.measured in ("Nordic walking and rope jumping", "rope jumping and Nordic walking")
     assert hardest.holds is False and claims[0].holds is None
@@ -163,5 +162,5 @@ def test_motions_that_change_are_followed_by_activity(tmp_path: Path, monkeypatc
         values = {name: line[place] for name, line in found.mismatches.items()}
         rivals = min(value for name, value in values.items() if name.startswith("Nystroem"))
         assert claim.holds == (values["OK-FEB, β = 0.9"] < rivals)
-    assert set(motions.arrays(found)) >= {"motions: activity", "motions: fit, FIFO, bandwidth 0.5"}
-    assert motions.draw(found).axes
+    assert set(okfeb_motions.arrays(found)) >= {"motions: activity", "motions: fit, FIFO, bandwidth 0.5"}
+    assert okfeb_motions.draw(found).axes

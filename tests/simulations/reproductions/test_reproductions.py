@@ -26,23 +26,26 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.reproductions import (
     colk_outliers,
-    network_runs,
+    colk_theory,
+    faults,
+    krls_lorenz,
+    link_conditions,
+    methods,
+    okfeb_manifold,
     polk_multidist,
+    polk_theory,
     report,
     spppot_gaussian,
+    survey_consensus,
+    survey_networks,
+    survey_proximity,
+    survey_theory,
 )
-from kernelswarm.simulations.reproductions.catalogue import catalogue, find
+from kernelswarm.simulations.reproductions import okfeb_bounds as okfeb_theory
+from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
-from kernelswarm.simulations.reproductions.filters import krls_lorenz
-from kernelswarm.simulations.reproductions.filters.lorenz_series import series
-from kernelswarm.simulations.reproductions.networks import faults, methods, problems
+from kernelswarm.simulations.reproductions.krls_lorenz import series
 from kernelswarm.simulations.reproductions.report import QUICK
-from kernelswarm.simulations.reproductions.subspaces import manifold
-from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity, theory
-from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
-from kernelswarm.simulations.reproductions.theory import colk as colk_theory
-from kernelswarm.simulations.reproductions.theory import okfeb as okfeb_theory
-from kernelswarm.simulations.reproductions.theory import polk as polk_theory
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import small_reproduction
 from tests.helpers.checkout import ROOT
@@ -200,9 +203,11 @@ def briefly(experiment: Experiment) -> Result:
     return simulate(replace(experiment, rounds=40, evaluate_every=min(experiment.evaluate_every, 40)))
 
 
-def no_longer(topology: Any, stream: Any, protocol: Any, rounds: int, *rest: Any, **learner: Any) -> networks.Outcome:
+def no_longer(
+    topology: Any, stream: Any, protocol: Any, rounds: int, *rest: Any, **learner: Any
+) -> survey_networks.Outcome:
     """What :func:`briefly` does, where the horizons are what is varied."""
-    return networks.outcome(topology, stream, protocol, min(rounds, 160), *rest, **learner)
+    return survey_networks.outcome(topology, stream, protocol, min(rounds, 160), *rest, **learner)
 
 
 TURN = 500  # samples, after which the spheroid turns where the manifold is followed more briefly
@@ -221,8 +226,8 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     ],
     "okfeb-bounds": [(okfeb_theory, "FRESH", 2000), (okfeb_theory, "SIZE", 60)],
     "okfeb-manifold": [
-        (manifold, "HALF", TURN),
-        (manifold, "PHASES", {"before": AT_FIRST, "change": TURNED, "after": slice(TURNED.stop, 2 * TURN)}),
+        (okfeb_manifold, "HALF", TURN),
+        (okfeb_manifold, "PHASES", {"before": AT_FIRST, "change": TURNED, "after": slice(TURNED.stop, 2 * TURN)}),
     ],
     "polk-theory": [
         (polk_theory, "CONTRACTIONS", 4.0),
@@ -233,7 +238,7 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "faults": [
         (faults, "SHARES", (0.2,)),
         (faults, "FORMS", {name: faults.FORMS[name] for name in ("isolated", "no defence", "trimmed", "median")}),
-        (network_runs, "simulate", briefly),
+        (survey_networks, "simulate", briefly),
     ],
     "polk-multidist": [
         (polk_multidist, "QUICK_SAMPLES", 300),
@@ -246,14 +251,14 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
         (methods, "simulate", lambda experiment: simulate(replace(experiment, rounds=40, evaluate_every=10))),
     ],
     "spppot-gaussian": [(spppot_gaussian, "EPOCHS", 2)],
-    "summaries": [(network_runs, "simulate", briefly)],
-    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (network_runs, "simulate", briefly)],
-    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (network_runs, "simulate", briefly)],
-    "survey-theory": [(theory, "HORIZONS", (10, 20, 40, 80, 160)), (theory, "outcome", no_longer)],
+    "summaries": [(survey_networks, "simulate", briefly)],
+    "survey-consensus": [(survey_consensus, "GRAPHS", ("ring", "erdos_renyi")), (survey_networks, "simulate", briefly)],
+    "survey-proximity": [(survey_proximity, "GRAPHS", ("grid", "complete")), (survey_networks, "simulate", briefly)],
+    "survey-theory": [(survey_theory, "HORIZONS", (10, 20, 40, 80, 160)), (survey_theory, "outcome", no_longer)],
     "unreliable-links": [
-        (network_runs, "simulate", briefly),
-        (problems, "EVALUATE_EVERY", 20),
-        (problems, "GRAPHS", {name: {**table, "nodes": 4} for name, table in problems.GRAPHS.items()}),
+        (survey_networks, "simulate", briefly),
+        (link_conditions, "EVALUATE_EVERY", 20),
+        (link_conditions, "GRAPHS", {name: {**table, "nodes": 4} for name, table in link_conditions.GRAPHS.items()}),
     ],
 }
 """Those that take long are run on fewer or smaller graphs, samples and settings, for fewer rounds."""
@@ -293,10 +298,12 @@ def test_smaller_ones_miss_no_method_and_no_graph(quickly: Callable[[str], Findi
     assert {f"patches: {words}" for words, method in methods.METHODS.items() if not method.begins} <= set(rows)
     assert {array.shape for array in quickly("rivals").reproduction.arrays.values()} == {(3, 3)}
     drawn = {*SMALLER["survey-consensus"][0][2], *SMALLER["survey-proximity"][0][2]}
-    assert drawn == set(networks.GRAPHS)
+    assert drawn == set(survey_networks.GRAPHS)
     for name in ("survey-consensus", "survey-proximity"):
         (graphs,) = [value for _, constant, value in SMALLER[name] if constant == "GRAPHS"]
-        assert [graph for graph in networks.GRAPHS if f"error, {graph}" in str(quickly(name).claims)] == list(graphs)
+        assert [graph for graph in survey_networks.GRAPHS if f"error, {graph}" in str(quickly(name).claims)] == list(
+            graphs
+        )
 
 
 def test_online_fits_of_the_spheres_come_near_the_batch_fit(quickly: Callable[[str], Finding]) -> None:

@@ -10,9 +10,9 @@ import pytest
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.reproductions import colk_lidar, colk_outliers
+from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.risk_methods import METHODS, Fit, learn, least, spread
-from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 
 
 def lidar(folder: Path) -> Path:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.data.gaussian_density import GaussianDensity
 from kernelswarm.simulations.reproductions import densities, spppot_gaussian, spppot_shots
+from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
-from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 
 
 def test_the_table_names_them() -> None:

@@ -9,18 +9,10 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.reproductions import survey_consensus, survey_proximity, survey_theory
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.surveys import consensus, proximity, theory
-from kernelswarm.simulations.reproductions.surveys.networks import (
-    GRAPHS,
-    SINE,
-    SIZES,
-    Outcome,
-    graph,
-    mean,
-    outcome,
-)
-from kernelswarm.simulations.reproductions.theory.walks import slope
+from kernelswarm.simulations.reproductions.survey_networks import GRAPHS, SINE, SIZES, Outcome, graph, mean, outcome
+from kernelswarm.simulations.reproductions.walks import slope
 
 GOOD = Outcome(error=0.1, risk=0.2, progressive=0.3, disagreement=0.4, order=9.0, scalars=60.0, violation=1.0)
 NETWORKS = (5,)
@@ -62,11 +54,11 @@ def test_rates_hold_up_to_their_exponents(exponents: tuple[float, ...], holds: t
     names = ("regret", "violation", "disagreement", "order")
     bounds = (0.5, 0.75, -1.0, 1.0)
     lines = {
-        name: theory.Line(x, [value**exponent for value in x], bound)
+        name: survey_theory.Line(x, [value**exponent for value in x], bound)
         for name, exponent, bound in zip(names, exponents, bounds, strict=True)
     }
-    alone = theory.Line(x, [value**1.1 for value in x], 0.75)
-    found = theory._claims(lines, alone, [0.1, 0.2, 0.3])
+    alone = survey_theory.Line(x, [value**1.1 for value in x], 0.75)
+    found = survey_theory._claims(lines, alone, [0.1, 0.2, 0.3])
     assert tuple(claim.holds for claim in found) == (*holds, None)
 
 
@@ -75,14 +67,14 @@ def test_a_rate_of_violation_that_nodes_reach_that_never_talk_shows_nothing(expo
     x = [10.0, 100.0, 1000.0]
     steep = {"regret": 0.5, "violation": 0.5, "disagreement": -1.0, "order": 0.1}
     bounds = {"regret": 0.5, "violation": 0.75, "disagreement": -1.0, "order": 1.0}
-    lines = {name: theory.Line(x, [value ** steep[name] for value in x], bounds[name]) for name in steep}
-    alone = theory.Line(x, [value**exponent for value in x], 0.75)
-    found = {claim.quantity: claim.holds for claim in theory._claims(lines, alone, [0.1, 0.2, 0.3])}
+    lines = {name: survey_theory.Line(x, [value ** steep[name] for value in x], bounds[name]) for name in steep}
+    alone = survey_theory.Line(x, [value**exponent for value in x], 0.75)
+    found = {claim.quantity: claim.holds for claim in survey_theory._claims(lines, alone, [0.1, 0.2, 0.3])}
     assert found["constraint violation"] is holds
 
 
 def test_nodes_that_never_talk_violate_every_round_anew() -> None:
-    _, violation, alone = theory._over_horizons((100, 400, 1600), [0], Request())
+    _, violation, alone = survey_theory._over_horizons((100, 400, 1600), [0], Request())
     assert alone.slope > 0.8 > violation.slope
 
 
@@ -101,7 +93,7 @@ def test_memory_is_paid_in_accuracy(
     """Orders by budget; errors of the largest, by draw, where all others err by .1."""
     others = (0.1,) * len(errors)
     kept = [GOOD._replace(order=order, errors=others if place < 6 else errors) for place, order in enumerate(orders)]
-    assert tuple(claim.holds for claim in theory.trade(kept)) == holds
+    assert tuple(claim.holds for claim in survey_theory.trade(kept)) == holds
 
 
 @pytest.mark.parametrize(
@@ -119,18 +111,18 @@ def test_memory_is_paid_in_accuracy(
 )
 def test_claims_on_consensus(change: dict[tuple[str, str, float], dict[str, Any]], quantity: str, holds: bool) -> None:
     found = {}
-    for setting in consensus._settings(NETWORKS):
+    for setting in survey_consensus._settings(NETWORKS):
         entry = (
             GOOD._replace(error=0.5, errors=(0.5, 0.6, 0.4))
             if setting.penalty < 0.0
             else GOOD._replace(errors=(0.1, 0.11, 0.09), disagreement=1.0 / (1.0 + setting.penalty))
         )
         found[setting] = entry._replace(**change.get((setting.form, setting.step, setting.penalty), {}))
-    rows = {claim.quantity: claim for claim in consensus._claims(found, NETWORKS, 10)}
+    rows = {claim.quantity: claim for claim in survey_consensus._claims(found, NETWORKS, 10)}
     assert rows[quantity].holds is holds
     failed = sum("failure" in entry for entry in change.values()) * len(GRAPHS)
     assert rows["stability, symmetric, explicit"].measured.startswith(
-        f"{failed} of {len(consensus.PENALTIES) * len(GRAPHS)}"
+        f"{failed} of {len(survey_consensus.PENALTIES) * len(GRAPHS)}"
     )
     assert rows["scalars a round, ring"].measured == "6"
 
@@ -140,23 +132,23 @@ def test_what_differs_by_rounding_has_not_fallen_and_other_step_sizes_are_tried(
 ) -> None:
     found = {
         setting: GOOD._replace(disagreement=1.0 / (1.0 + max(setting.penalty, 0.0)))
-        for setting in consensus._settings(NETWORKS)
+        for setting in survey_consensus._settings(NETWORKS)
     }
-    low = consensus.Setting(5, "ring", "symmetric", "implicit", 1.0)
+    low = survey_consensus.Setting(5, "ring", "symmetric", "implicit", 1.0)
     high = low._replace(penalty=10.0)
     found[high] = found[low]._replace(disagreement=found[low].disagreement * (1.0 - 1e-15))
-    rows = {claim.quantity: claim for claim in consensus._claims(found, NETWORKS, 10)}
+    rows = {claim.quantity: claim for claim in survey_consensus._claims(found, NETWORKS, 10)}
     row = rows["disagreement, symmetric, implicit"]
     assert row.holds is False and row.measured == "falls in 11 of 12 steps of c by ten"  # three on each of four graphs
-    assert consensus._level(found, NETWORKS) == [(low, high)]
+    assert survey_consensus._level(found, NETWORKS) == [(low, high)]
 
     def measured(topology: Any, stream: Any, protocol: Any, rounds: int, seed: int, **keys: Any) -> Outcome:
         eta = keys.get("step_size", 0.1)
         return GOOD._replace(disagreement=(1.0 + seed) / (1.0 + eta * protocol["penalty"]))
 
-    monkeypatch.setattr(consensus, "outcome", measured)
-    tried = list(consensus._tried([(low, high)], 10, [3, 4]))
-    assert [claim.settings.partition(", ")[2] for claim in tried] == list(consensus.TRIED)
+    monkeypatch.setattr(survey_consensus, "outcome", measured)
+    tried = list(survey_consensus._tried([(low, high)], 10, [3, 4]))
+    assert [claim.settings.partition(", ")[2] for claim in tried] == list(survey_consensus.TRIED)
     assert tried[0].measured == "0.55, 0.55 times what it is at c = 1, by seed; 2.25"  # 1.1 / 2, and 4.5 / 2
     assert all(claim.holds is None for claim in tried)
 
@@ -174,12 +166,12 @@ def test_what_differs_by_rounding_has_not_fallen_and_other_step_sizes_are_tried(
 )
 def test_claims_on_proximity(place: int | None, change: dict[str, Any], quantity: str, holds: bool) -> None:
     found = {}
-    for setting in proximity._settings(NETWORKS):
+    for setting in survey_proximity._settings(NETWORKS):
         entry = GOOD._replace(error=0.5)
         if setting.rule == "proximity":
             entry = entry._replace(disagreement=setting.value)
-            if place is not None and setting.value == proximity.TOLERANCES[place]:
+            if place is not None and setting.value == survey_proximity.TOLERANCES[place]:
                 entry = entry._replace(**change)
         found[setting] = entry
-    rows = {claim.quantity: claim.holds for claim in proximity._claims(found, NETWORKS)}
+    rows = {claim.quantity: claim.holds for claim in survey_proximity._claims(found, NETWORKS)}
     assert rows[quantity] is holds

@@ -11,8 +11,7 @@ import pytest
 from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import PARTS
-from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.target_units import amount
+from kernelswarm.simulations.records.result import Result, amount
 from kernelswarm.simulations.running.simulation import simulate
 
 random = np.random.default_rng(0)

@@ -15,9 +15,11 @@ from matplotlib.figure import Figure
 
 from kernelswarm import load_model
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.comparison.compare import compare
 from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.data.finite import FiniteSource
+from kernelswarm.simulations.data.synthetic import SyntheticSource
+from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import cells, plots, sheet
 from kernelswarm.simulations.figures.learned import rebuild
@@ -25,8 +27,6 @@ from kernelswarm.simulations.running import batch
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import Progress, simulate
-from kernelswarm.simulations.streams.generated.synthetic import SyntheticSource
-from kernelswarm.simulations.streams.rows.finite import FiniteSource
 from tests.helpers.command_line import Command, commands
 
 call = pytest.fixture(commands)

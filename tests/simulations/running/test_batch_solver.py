@@ -19,7 +19,7 @@ from kernelswarm.agents.parts.losses import (
     MulticlassLogistic,
     Squared,
 )
-from kernelswarm.simulations.running.batch_solver import GRID, Samples, features, fit, minimum
+from kernelswarm.simulations.running.batch import GRID, Samples, features, fit, minimum
 
 KERNELS = [Gaussian(0.5), Laplacian(1.0), Matern(0.7, 2.5), Polynomial(3, 1.0, 0.5), Linear(1.0)]
 EVERY_KERNEL = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)

@@ -6,10 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.schedules.fixed_schedules import OnePeer
-from kernelswarm.graphs.schedules.random_schedules import Activation, Failures, Gossip
-from kernelswarm.protocols.unreliable.timetable import SPAN, Timetable
-from kernelswarm.simulations.running.changing import reach
+from kernelswarm.graphs.schedules import Activation, Failures, Gossip, OnePeer
+from kernelswarm.protocols.links.realization import SPAN, Timetable
+from kernelswarm.simulations.running.forecast import reach
 
 LABELS = np.array([0, 2, 3, 5, 8, 9, 11, 20])
 ENDS = np.unique(np.array([sorted((i, (i + hop) % 8)) for hop in (1, 2, 4) for i in range(8)]), axis=0)

@@ -10,13 +10,13 @@ import pytest
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.protocols.controls import Isolated
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.data.sensor_field import SensorField
+from kernelswarm.simulations.engine.ray_backend import Ray
+from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.running.check import examine
-from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def test_the_way_in_which_rounds_are_run():
 
 
 def test_more_actors_than_memory_holds_are_refused(monkeypatch):
-    monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.free", lambda: 0)
-    monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.actor_bytes", lambda server: 10**8)
+    monkeypatch.setattr("kernelswarm.simulations.engine.ray_backend.free", lambda: 0)
+    monkeypatch.setattr("kernelswarm.simulations.engine.ray_backend.actor_bytes", lambda server: 10**8)
     with pytest.raises(InputError, match=r"^backend.nodes_per_actor: 12 processes take about 1.2 GB of memory"):
         checked(backend=Ray())
     checked(backend=Ray(address="auto"))  # a cluster's memory is not this machine's

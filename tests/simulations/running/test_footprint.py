@@ -9,15 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.core import machine
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.data.pooled import members, pool
+from kernelswarm.simulations.engine.measure import measure
+from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine import memory
-from kernelswarm.simulations.round.measure import measure
 from kernelswarm.simulations.running.footprint import AGENT, Bounded, largest, needs, require
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.pooled import members, pool
 from tests.helpers.command_line import SMALL, commands
 
 ROOM = 3 * 10**9
@@ -46,13 +46,13 @@ HUGE = [
 @pytest.fixture
 def call(capsys, tmp_path, monkeypatch):
     (tmp_path / "e.toml").write_text(SMALL)
-    monkeypatch.setattr(memory, "free", lambda: ROOM)
+    monkeypatch.setattr(machine, "free", lambda: ROOM)
     monkeypatch.chdir(tmp_path)
     return commands(capsys)
 
 
 def test_room_for_the_points_of_all_neighbours_is_counted(monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda: ROOM)
+    monkeypatch.setattr(machine, "free", lambda: ROOM)
     tables = {"topology": {"name": "complete", "nodes": 700}, "stream": "sine_regression", "learner": "newton"}
     with pytest.raises(InputError, match=r'protocol\.form = "symmetric": 700 functions with room .* 700 at most'):
         open_network(Experiment.from_dict({**tables, "protocol": "consensus"}))
@@ -148,7 +148,7 @@ def test_values_at_pooled_samples_take_what_is_estimated(experiment, limit):
 
 
 def test_measurements_that_stay_in_memory_are_counted_and_those_of_a_folder_are_not(experiment, monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda: ROOM)
+    monkeypatch.setattr(machine, "free", lambda: ROOM)
     endless = experiment.with_changes({"rounds": 2**63 - 1})
     with pytest.raises(
         InputError, match=r"^evaluate_every = 2: the measurements of 4,611,686,018,427,387,904 evaluations"
@@ -164,7 +164,7 @@ def test_a_ring_needs_what_its_agents_do(experiment):
 
 
 def test_agents_on_other_machines_are_not_counted(experiment, monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda: ROOM)
+    monkeypatch.setattr(machine, "free", lambda: ROOM)
     huge = experiment.with_changes({"learner.batch_size": 100_000})
     network = open_network(experiment)
     found = needs(huge, network.adjacency, network.source, network.outputs)
@@ -175,7 +175,7 @@ def test_agents_on_other_machines_are_not_counted(experiment, monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits what a process takes")
 def test_the_limit_holds_inside_and_is_lifted_after():
-    with memory.limited(10**9):
+    with machine.limited(10**9):
         np.ones(10**6)
         with pytest.raises(MemoryError):
             np.zeros(10**9)  # promised without the limit, page by page

@@ -10,22 +10,19 @@ import pytest
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.protocols.batch import Batch
-from kernelswarm.protocols.centralized import Centralized
-from kernelswarm.protocols.clocks.clocks import Bernoulli, Synchronous
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.protocols.links.delays import Between, DistanceDelay
+from kernelswarm.protocols.controls import Batch, Centralized, Isolated
+from kernelswarm.protocols.links.arrivals import Between, DistanceDelay, EdgeLoss, Uniform
+from kernelswarm.protocols.links.clocks import Bernoulli, Synchronous
+from kernelswarm.protocols.links.distortion import Gaussian as GaussianNoise
 from kernelswarm.protocols.links.links import Clip, Links, Quantization
-from kernelswarm.protocols.links.losses import EdgeLoss, Uniform
-from kernelswarm.protocols.links.noises import Gaussian as GaussianNoise
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.data.sensor_field import SensorField
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake, transit
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 
 DESCRIBED = Experiment(
     topology=nx.cycle_graph(12), stream=SensorField(), learner=Polk(kernel=Gaussian(0.3)), protocol=Consensus()

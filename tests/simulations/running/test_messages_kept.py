@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled.lossy_population import LossyPopulation
-from kernelswarm.agents.compiled.lossy_vector_population import LossyVectorPopulation
-from kernelswarm.agents.populations.populating import populated
+from kernelswarm.agents.nodes.lossy_population import LossyPopulation
+from kernelswarm.agents.nodes.populating import populated
+from kernelswarm.agents.nodes.vector_population import LossyVectorPopulation
+from kernelswarm.simulations.core import machine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.running import footprint
 from kernelswarm.simulations.running.footprint import messages
 from kernelswarm.simulations.running.network import open_network
@@ -138,7 +138,7 @@ def test_ideal_links_keep_no_messages() -> None:
 
 def test_more_than_there_is_room_for_is_refused_with_max_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node sends a symmetric matrix of 1,000 features: 4 MB for each of 1,004 rounds."""
-    monkeypatch.setattr(memory, "free", lambda: 3 * 10**9)
+    monkeypatch.setattr(machine, "free", lambda: 3 * 10**9)
     wide = {"learner": {**FEATURES, "features": 1000}}
     assert open_network(experiment(8, "diffusion_rls", {"delay": 2}, **wide)).memory < 2 * 10**9
     with pytest.raises(

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.simulations.backends import ray_session
-from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
-from kernelswarm.simulations.backends.ray_session import RaySession
-from kernelswarm.simulations.backends.remote_engine import Trouble
-from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.errors import SimulationError
+from kernelswarm.simulations.engine import ray_session
+from kernelswarm.simulations.engine.ray_backend import Ray, RayEngine
+from kernelswarm.simulations.engine.ray_session import RaySession
+from kernelswarm.simulations.engine.remote_engine import Trouble
+from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.result import Result
@@ -28,7 +28,7 @@ from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests.helpers.checkout import ROOT
 from tests.helpers.halves import Dying
-from tests.simulations.backends.test_ray_failures import children, needs_proc
+from tests.simulations.engine.test_ray_failures import children, needs_proc
 
 ROUNDS, EVERY = 120, 25
 SOON = 15.0
@@ -191,9 +191,9 @@ def test_processes_that_die_again_and_again_end_the_run(times: int, tmp_path: Pa
 WHOLE_RAY = """
     import os, signal
     from pathlib import Path
-    from kernelswarm.simulations.backends import ray_session
-    from kernelswarm.simulations.backends.ray_backend import Ray
-    from kernelswarm.simulations.backends.starting.inside_ray import process_of
+    from kernelswarm.simulations.engine import ray_session
+    from kernelswarm.simulations.engine.ray_backend import Ray
+    from kernelswarm.simulations.engine.inside_ray import process_of
     from tests.simulations.running.test_recovery import described, run
 
     ray_session.LOOKED_EVERY = 0.0

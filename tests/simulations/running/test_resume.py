@@ -20,11 +20,9 @@ import pytest
 
 from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.experiment.data_files import digests
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine.lock import held
-from kernelswarm.simulations.records.checkpoint import paths, round_of
-from kernelswarm.simulations.records.checkpoints import newest
+from kernelswarm.simulations.core.files import held
+from kernelswarm.simulations.experiment.experiment import Experiment, digests
+from kernelswarm.simulations.records.checkpoints import newest, paths, round_of
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running.run import resume, run

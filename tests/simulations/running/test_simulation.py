@@ -13,18 +13,17 @@ from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols import tolerances
-from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.controls import Centralized, Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.data.curves import SineRegression
+from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.data.sensor_field import SensorField
+from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
 from kernelswarm.simulations.running import driver
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.streams.generated.sensor_field import SensorField
-from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 

@@ -14,7 +14,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from kernelswarm import InputError, Simulation, SimulationError, State, read_run, resume, run, simulate
-from kernelswarm.simulations.round.model_arrays import digest
+from kernelswarm.simulations.engine.model_arrays import digest
 from kernelswarm.simulations.running import driver
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
@@ -329,7 +329,7 @@ def test_where_nodes_are_as_many_as_directed_edges_the_name_says_the_table() -> 
 
 
 def test_names_that_are_taken_are_all_that_can_be_measured() -> None:
-    from kernelswarm.simulations.observing.own_columns import MEASURED
+    from kernelswarm.simulations.running.own_columns import MEASURED
 
     stormy = {"links": {"loss": 0.1, "delay": 1}, "clock": {"name": "bernoulli", "probability": 0.8}}
     data = (np.linspace(0.0, 1.0, 80)[:, None], np.arange(80.0), np.repeat(["a", "b", "c", "d"], 20))

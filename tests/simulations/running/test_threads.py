@@ -13,9 +13,9 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.simulations.core import machine
+from kernelswarm.simulations.core.machine import one_thread
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine import threads
-from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 
@@ -59,11 +59,11 @@ def test_libraries_are_looked_for_again_only_when_modules_have_come(monkeypatch:
             super().__init__()
 
     monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Counting)
-    threads._libraries.cache_clear()
+    machine._libraries.cache_clear()
     for wanted in (1, 1, 2):
         if wanted == 2:
             monkeypatch.setitem(sys.modules, "a_module_that_brings_a_library", ModuleType("a_module"))
         with one_thread():
             assert allowed() == {1}
         assert len(looked) == wanted
-    threads._libraries.cache_clear()
+    machine._libraries.cache_clear()

@@ -1,0 +1,407 @@
+"""The same step as :mod:`kernelswarm.agents.arithmetic.komp` takes, with matrix-matrix products for large mini-batches.
+
+Nothing is decided otherwise. The whole batch is projected on the span of the dictionary in one pass over the factor U.
+What the batch adds to the factor are its last rows, ``L^-1 [-A', I]`` with the projections A and L the Cholesky factor
+of the batch's Schur complement, and these few rows are kept apart while elements are chosen for removal, one after the
+other, as KOMP does. Points of the batch that go straight out again, by far the most frequent case, go before that
+(:mod:`~kernelswarm.agents.arithmetic.blocked_removal`). An old element needs its column of the inverse, from
+products for several likely ones at a time, and is rotated out of U at the end, together with all others that go.
+
+Notation: M old elements, n entering points; "total" is M + n. Columns keep their places until the end.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import blocked_removal, komp
+from kernelswarm.agents.arithmetic.blocked_removal import FINISHED, Candidates
+from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
+from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
+from kernelswarm.agents.arithmetic.products import multiply
+from kernelswarm.agents.arithmetic.routines import inner_products
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
+
+# The projections of a batch's points on the span of a dictionary, by matrix products in one pass over its factor.
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+TILE, STRIP = 32, 128
+"""Rows and columns of the factor that are multiplied together, and stay in the cache between two products."""
+
+
+@cached_njit
+def offered(
+    factor: Array, order: int, cross: ReadOnly, gram: ReadOnly, new_weights: Array
+) -> tuple[Indices, Array, Array]:
+    """Return the points whose weights are not 0, and project these on the span of a dictionary of M.
+
+    Parameters
+    ----------
+    factor : Array
+        The storage of the factor U.
+    order : int
+        M.
+    cross : Array
+        B', the kernel between the points and the dictionary, (N, M or more).
+    gram : Array
+        G, that between the points, (N, N).
+    new_weights : Array
+        (N, C).
+
+    Returns
+    -------
+    entering : Array
+        The places of these points among all, (n,).
+    projections : Array
+        ``A' = B'U'U``, (n, M).
+    rest : Array
+        The Schur complement ``G - B'U'UB``, (n, n).
+    """
+    places, size = np.empty(len(new_weights), np.int64), 0
+    for n in range(len(new_weights)):
+        for c in range(new_weights.shape[1]):
+            if new_weights[n, c] != 0.0:
+                places[size] = n
+                size += 1
+                break
+    entering, rows = places[:size], np.empty((size, order))
+    for i in range(size):
+        for k in range(order):
+            rows[i, k] = cross[entering[i], k]
+    images, projections, rest = np.empty((size, order)), np.zeros((size, order)), np.empty((size, size))
+    if not size:
+        return entering, projections, rest
+    _project(factor, rows, images, projections)
+    known = inner_products(images)
+    for i in range(size):
+        for k in range(size):
+            rest[i, k] = gram[entering[i], entering[k]] - known[i, k]
+    return entering, projections, rest
+
+
+@cached_njit
+def _project(factor: Array, cross: Array, images: Array, projections: Array) -> None:
+    """Fill in ``B'U'`` and ``B'U'U``, in one pass over the factor; the latter's place holds zeros."""
+    (size, order), pitch = cross.shape, factor.shape[1]
+    for start in range(0, order, TILE):
+        rows = min(TILE, order - start)
+        for left in range(0, start + rows, STRIP):
+            width, share = min(STRIP, start + rows - left), 0.0 if left == 0 else 1.0
+            tile = start * pitch + left
+            multiply(
+                images,
+                start,
+                order,
+                cross,
+                left,
+                order,
+                False,
+                factor,
+                tile,
+                pitch,
+                True,
+                size,
+                width,
+                rows,
+                1.0,
+                share,
+            )
+        for left in range(0, start + rows, STRIP):
+            width = min(STRIP, start + rows - left)
+            tile = start * pitch + left
+            multiply(
+                projections,
+                left,
+                order,
+                images,
+                start,
+                order,
+                False,
+                factor,
+                tile,
+                pitch,
+                False,
+                size,
+                rows,
+                width,
+                1.0,
+                1.0,
+            )
+
+
+Flags = npt.NDArray[np.bool_]
+
+PANEL = 128
+"""Columns of the inverse that are computed together."""
+
+FETCHED = 8
+"""The most columns of the inverse that are computed before it is known that they are needed."""
+
+
+def project(
+    tables: Tables, order: int, added: Added, shrink: float, epsilon: float, limit: float
+) -> tuple[int, float, int]:
+    """Take one functional step and compress it; all as in :func:`kernelswarm.agents.arithmetic.komp.project`.
+
+    Points that go straight out again do not count as changes of the factor.
+    """
+    left, error, changes, done = try_to_project(tables, order, added, shrink, epsilon, limit)
+    if done:
+        return left, error, changes
+    # Elements in the span of the others leave between two insertions: that is done one point at a time.
+    return komp.project(tables, order, added, shrink, epsilon, limit, 0)
+
+
+@cached_njit
+def try_to_project(
+    tables: Tables, order: int, added: Added, shrink: float, epsilon: float, limit: float
+) -> tuple[int, float, int, bool]:
+    """Do the same, but nothing where an element may lie in the span of the others: False then."""
+    entering, projections, rest = offered(tables.factor, order, added.cross, added.gram, added.weights)
+    return compress(tables, order, added, entering, projections, rest, shrink, epsilon, limit)
+
+
+@inline_always
+def compress(
+    tables: Tables,
+    order: int,
+    added: Added,
+    entering: Indices,
+    projections: Array,
+    rest: Array,
+    shrink: float,
+    epsilon: float,
+    limit: float,
+) -> tuple[int, float, int, bool]:
+    """Do the same as :func:`try_to_project` where it is known what
+    :func:`~kernelswarm.agents.arithmetic.blocked_komp.offered` says."""
+    points, weights, factor, precision = tables
+    new_points, new_weights, _, gram = added
+    size, outputs, fence = len(entering), weights.shape[1], komp.TRANSIENT * limit
+    bare, whole = np.empty((outputs, order)), np.empty((outputs, order))
+    pending, diagonal = np.empty((size, outputs)), np.empty(size)
+    for n in range(size):
+        copy_vector(new_weights[entering[n]], pending[n])
+        diagonal[n] = gram[entering[n], entering[n]]
+    for c in range(outputs):
+        for k in range(order):
+            bare[c, k] = whole[c, k] = shrink * weights[k, c]
+        _add_projections(whole[c], pending, c, 1.0, projections)
+    spent, stays = blocked_removal.screen(
+        whole, precision[:order], pending, projections, rest, diagonal, epsilon * epsilon, fence
+    )
+    left = len(stays)
+    if left < size:
+        for c in range(outputs):
+            copy_vector(whole[c], bare[c])
+            _add_projections(bare[c], pending, c, -1.0, projections)
+    values, rows = np.empty((outputs, order + left)), np.zeros((left, order + left))
+    for c in range(outputs):
+        copy_vector(bare[c], values[c])
+    accepted, lost = _append(values, rows, pending, projections, rest, diagonal, stays)
+    spent += lost
+    entered = int(np.count_nonzero(accepted))
+    if entered < left:
+        values = np.ascontiguousarray(values[:, : order + entered])
+        rows = np.ascontiguousarray(rows[:entered, : order + entered])
+    if _beyond(rows, precision, order, fence):
+        return order, 0.0, 0, False
+    arriving = np.empty((entered, points.shape[1]))
+    place = 0
+    for i in range(left):
+        if accepted[i]:
+            copy_vector(new_points[entering[stays[i]]], arriving[place])
+            place += 1
+    changes = 0
+    while True:
+        candidates = _candidates(values, rows, precision[:order])
+        spent, finished = _choose(candidates, factor, spent, epsilon * epsilon)
+        staying = blocked_removal.sync(tables, order, arriving, candidates)
+        changes += staying - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
+        order = staying
+        if finished:
+            row, norms, nothing = np.empty(order), np.empty(order), np.empty(0)
+            staying, squared = komp.drop_dependent(row, norms, tables, order, limit, nothing, 0)
+            return staying, math.sqrt(spent + squared), changes + order - staying, True
+        # What is left of the batch are old elements from here on.
+        values, rows, arriving = np.empty((outputs, order)), np.empty((0, order)), np.empty((0, points.shape[1]))
+        for c in range(outputs):
+            for k in range(order):
+                values[c, k] = weights[k, c]
+
+
+@cached_njit
+def _add_projections(values: Array, pending: Array, c: int, factor: float, projections: Array) -> None:
+    """Add ``factor`` times the projections of what is pending."""
+    for n in range(len(pending)):
+        share, row = factor * pending[n, c], projections[n]
+        if share != 0.0:
+            for k in range(len(row)):
+                values[k] += share * row[k]
+
+
+@cached_njit
+def _beyond(rows: Array, precision: Array, order: int, fence: float) -> bool:
+    """Tell whether an element's entry of diag(inv K) is beyond ``fence`` with the batch's rows."""
+    sums = np.zeros(rows.shape[1])
+    for k in range(order):
+        sums[k] = precision[k]
+    for i in range(len(rows)):
+        row = rows[i]
+        for k in range(len(sums)):
+            sums[k] += row[k] * row[k]
+    return bool(np.any(sums > fence))
+
+
+@cached_njit
+def _append(
+    values: Array,  # (C, M + r)
+    rows: Array,  # (r, M + r)
+    new_weights: Array,  # (n, C)
+    projections: Array,  # (n, M)
+    gram: Array,  # (n, n), the Schur complement of the whole batch
+    diagonal: Array,  # (n,), kappa(x, x)
+    stays: Indices,  # (r,), the points that are left of the batch
+) -> tuple[Flags, float]:
+    """Fill in the batch's rows and weights point by point, each projected on all before; a point in their span gives
+    its weight to its projection. Returns which points enter, and the squared error that the others cost."""
+    size, order = len(stays), projections.shape[1]
+    lower = np.zeros((size, size))  # the Cholesky factor, a row for each point, a column for each that has entered
+    accepted = np.zeros(size, np.bool_)
+    places = np.zeros(size, np.int64)
+    entered = 0
+    spent = 0.0
+    for i in range(size):
+        share = lower[i]
+        schur = gram[stays[i], stays[i]]
+        for k in range(i):
+            if accepted[k]:
+                place = places[k]
+                entry = gram[stays[i], stays[k]]
+                for q in range(place):
+                    entry -= share[q] * lower[k, q]
+                share[place] = entry / lower[k, place]
+                schur -= share[place] * share[place]
+        line = rows[entered]
+        copy_vector(projections[stays[i]], line)
+        for k in range(order, len(line)):
+            line[k] = 0.0
+        for place in range(entered):
+            entry = share[place]
+            above = rows[place]
+            for k in range(order + place + 1):
+                line[k] += entry * above[k]
+        if schur <= SPAN_THRESHOLD * diagonal[stays[i]]:
+            for c in range(values.shape[0]):
+                weight = new_weights[stays[i], c]
+                spent += weight * weight * max(schur, 0.0)
+                for k in range(order + entered):
+                    values[c, k] += weight * line[k]
+            continue
+        accepted[i] = True
+        places[i] = entered
+        share[entered] = math.sqrt(schur)
+        for k in range(order + entered):
+            line[k] /= -share[entered]
+        line[order + entered] = 1.0 / share[entered]
+        for c in range(values.shape[0]):
+            values[c, order + entered] = new_weights[stays[i], c]
+        entered += 1
+    return accepted, spent
+
+
+@cached_njit
+def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
+    """Gather what the choice of removals reads and writes, and the scores at its start."""
+    order, total = len(precision), values.shape[1]
+    base = np.zeros(total)
+    copy_vector(precision, base)
+    owners = np.arange(order, total)
+    gone = np.zeros(total, np.bool_)
+    candidates = Candidates(values, rows, owners, precision.copy(), base, np.empty(total), gone)
+    blocked_removal.score(candidates)
+    return candidates
+
+
+@cached_njit
+def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) -> tuple[float, bool]:
+    """Mark the elements that KOMP removes as gone, refit the weights, take the elements out of the batch's rows.
+
+    Returns the squared error, and whether all was chosen.
+    """
+    order, size = len(candidates.whole), len(candidates.rows)
+    slots = np.full(order, -1)
+    columns, removed = np.empty((FETCHED, order)), np.empty((FETCHED, order))
+    fetched = count = 0
+    while True:
+        spent, size, count, wanted = blocked_removal.remove_while_known(
+            candidates, size, columns, slots, removed, count, spent, budget
+        )
+        if wanted < 0:
+            return spent, wanted == FINISHED
+        likely = _likely(candidates.scores, slots, wanted, budget - spent)
+        if fetched + len(likely) > len(columns):
+            columns = np.concatenate((columns, np.empty_like(columns)))
+            removed = np.concatenate((removed, np.empty_like(removed)))
+        for element in likely:
+            slots[element] = fetched
+            fetched += 1
+        _columns_of_inverse(factor, order, likely, columns, fetched - len(likely))
+
+
+@cached_njit
+def _likely(scores: Array, slots: Indices, wanted: int, budget: float) -> Indices:
+    """Guess which old elements go next: ``wanted``, and the cheapest ones as far as the budget reaches."""
+    found, taken = np.empty(FETCHED, np.int64), np.zeros(len(slots), np.bool_)
+    found[0] = wanted
+    count, total = 1, 0.0
+    for _ in range(FETCHED):
+        best, least = -1, np.inf
+        for k in range(len(slots)):
+            if not taken[k] and scores[k] < least:
+                best, least = k, scores[k]
+        total += least
+        if best < 0 or not total <= budget:
+            break
+        taken[best] = True
+        if slots[best] < 0 and best != wanted and count < FETCHED:
+            found[count] = best
+            count += 1
+    return found[:count]
+
+
+@cached_njit
+def _columns_of_inverse(factor: Array, order: int, elements: Indices, columns: Array, row: int) -> None:
+    """Put columns of ``inv(K_DD) = U'U`` down as rows, from the part of U that is not zero in them."""
+    top, size, pitch = int(elements.min()), len(elements), factor.shape[1]
+    images = np.empty((size, order - top))
+    for i in range(top, order):
+        for q in range(size):
+            images[q, i - top] = factor[i, elements[q]]
+    for start in range(0, order, PANEL):
+        columns_here, first = min(PANEL, order - start), max(start, top)
+        target, tile, inner = row * order + start, first * pitch + start, order - first
+        multiply(
+            columns,
+            target,
+            order,
+            images,
+            first - top,
+            order - top,
+            False,
+            factor,
+            tile,
+            pitch,
+            False,
+            size,
+            inner,
+            columns_here,
+            1.0,
+            0.0,
+        )

@@ -1,1 +1,0 @@
-"""KOMP and its parts for large steps, by matrix products."""

@@ -1,1 +1,0 @@
-"""Bands from a node's own errors: its own alone, and pooled with its neighbours."""

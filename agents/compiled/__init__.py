@@ -1,1 +1,0 @@
-"""Many samples, or many agents, in compiled code."""

@@ -1,1 +1,0 @@
-"""The budgeted and mistake-driven learners that the papers compare with."""

@@ -1,0 +1,329 @@
+"""The common parts of learners by second-order steps: the ridge, and their move by a pull."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.learners import information, moves
+from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.descent import Descent, joined, share
+from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
+from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
+from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+
+RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.2
+"""The ridge that "auto" stands for. Targets that are numbers take the first at least, noisy ones more. Classes
+that can be separated ask for functions of large norm, and take the second at least, those that overlap more; squared
+hinges for no larger ones than their margin does: of .05 to .8 this erred least, or next to least, on ten sets
+(docs/estimators.md)."""
+
+OVERLAP = 0.25
+"""Of the ratio of noise to signal, the ridge of logistic losses. Their curvature falls where a class is sure, so that
+samples weigh less than the squares of a regression on classes: of .06 to 1 this risked least, or within 5% of it."""
+
+
+class CertainDescent(Descent):
+    """A learner that carries how certain its function is: the factor of a regularised least-squares problem."""
+
+    ridge: float | Literal["auto"]
+    forgetting: float | Literal["auto"]
+    tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
+    batch_size: int
+    kernel: Any
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number: the ridge "auto", but of squared hinges."""
+        return ("ridge",) if self.ridge == "auto" and not self._margins else ()
+
+    @property
+    def _margins(self) -> bool:
+        """Whether the loss ends at a margin, which says how large functions are, whatever the noise."""
+        return self.loss.task != "regression" and self.loss.curvature > 1.0
+
+    def resolved(self, sample: Sample) -> Self:
+        """Return the learner with the ridge that the noise of a sample asks for.
+
+        Where noise and function are Gaussian processes, r times as large the one as the other, kernel ridge regression
+        with the ridge r is the best predictor (`noise_ratio`). It is at least that of targets without noise: with less,
+        what is known is held so firmly that neighbours no longer move it. Of classes the process regresses on their
+        indicators, and logistic losses take a quarter of r.
+        """
+        kernel = self.kernel
+        seen = replace(
+            sample, gram=lambda chosen: kernel_rows(kernel, chosen, chosen), diagonal=partial(kernel_diagonal, kernel)
+        )
+        ratio, _ = seen.noise
+        ridge = max(RIDGE_OF_CLASSES, OVERLAP * ratio) if seen.classes else max(RIDGE_OF_NUMBERS, ratio)
+        return replace(self, ridge=ridge * seen.mean_gain)  # type: ignore[type-var]
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the factor of forgetting is found during the run."""
+        return self.forgetting == "auto"
+
+    @property
+    def share(self) -> float:
+        """beta, and 0 where it is found during the run."""
+        return 0.0 if self.forgetting == "auto" else float(self.forgetting)
+
+    @property
+    def linear(self) -> bool:
+        """False: how far a sample moves the function depends on what is known there."""
+        return False
+
+    @property
+    def penalty(self) -> float:
+        """lambda, in the unit of the loss."""
+        ridge = self.ridge
+        if ridge == "auto":
+            of_classes = RIDGE_OF_MARGINS if self._margins else RIDGE_OF_CLASSES
+            ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else of_classes
+        return ridge * self.loss.curvature
+
+    @property
+    def reach(self) -> float:
+        """The factor from the weight ``eta / b`` of a pull to 1, that of a sample in the sum."""
+        return self.batch_size / self.step_size.largest
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the function is the posterior mean of a Gaussian process: squares of numbers, with a ridge."""
+        return self.loss.task == "regression" and self.loss.quadratic and self.penalty > 0.0
+
+    def terms(
+        self, at: Evaluated, gradients: Sequence[Array], targets: Array, eta: float
+    ) -> tuple[bool, Array, Array, Array, Array]:
+        """Separate the terms of own samples from the neighbours' pulls.
+
+        Returns
+        -------
+        tuple
+            Whether neighbours pull; the weights of a first-order step, and of the pulls alone, (N, C); the curvatures
+            (n,) and the aims ``f - l' / r`` (n, C) of own samples.
+        """
+        count = len(targets)
+        deciding, rates, _ = joined(eta, gradients, None)
+        values = np.ascontiguousarray(at.values[:count])
+        slopes = self.loss.derivatives(values, targets)
+        bends = curvatures_of(self.loss, values, targets)
+        aims, pulls = np.empty(values.shape), np.empty(deciding.shape)
+        part = share(count, self.batch_size)
+        coupled = bool(moves.part_ways(deciding, slopes, values, bends, rates, part, aims, pulls))
+        return coupled, deciding, pulls, bends, aims
+
+
+def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, with_zero: bool = False) -> None:
+    """Refuse values out of range with a RefusedKey.
+
+    ``with_zero`` allows a ridge of 0, where the loss is quadratic.
+    """
+    if ridge != "auto":
+        if with_zero and ridge == 0.0:
+            if not loss.quadratic:
+                raise RefusedKey(
+                    "loss", "is not quadratic, and its curvature can vanish: with it ridge must be positive", loss
+                )
+        elif not 0.0 < ridge < math.inf:
+            raise RefusedKey("ridge", f'= {ridge!r} must be positive, or "auto"')
+    if batch_size < 1:
+        raise RefusedKey("batch_size", f"= {batch_size!r} must be at least 1")
+    if not loss.curvature > 0.0:
+        other = "polk" if grid_of(loss) is None else "spppot"  # which alone takes a loss with an integral
+        raise RefusedKey(
+            "loss",
+            "has no curvature, and second-order steps divide by it: use squared, huber, "
+            f'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "{other}"',
+            loss,
+        )
+
+
+def check_forgetting(forgetting: float | str, loss: Loss) -> None:
+    """Refuse what is no factor of forgetting, and "auto" with a loss that has no likelihood, with a RefusedKey."""
+    if forgetting == "auto":
+        if loss.task != "regression" or not loss.quadratic:
+            other = 'loss = "squared", or ' if loss.task == "regression" else ""
+            raise RefusedKey(
+                "forgetting",
+                '= "auto" compares likelihoods, which the squared loss of numbers has: '
+                f"take {other}a number, such as 0.99",
+            )
+    elif isinstance(forgetting, str) or not 0.0 < forgetting <= 1.0:
+        raise RefusedKey("forgetting", f"= {forgetting!r} must be in (0, 1]: 1 forgets nothing")
+
+
+# The posterior variance of the values of a second-order learner's function.
+
+LONG_LOOPS = True
+
+ROWS = 1024
+"""Points whose kernel rows are made at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The variance of a function's values, and of the targets' noise.
+
+    The function is the posterior mean of a Gaussian process whose prior has the covariance kappa / ridge, in units of
+    the noise's variance. With the kernel rows k of the dictionary, H the curvature of the risk so far, and z the image
+    of kappa(x, .) in the span of the dictionary,
+
+        v(x) = scale (k' inv(H) k + (kappa(x, x) - z'z) / lambda)
+
+    Far from all that was seen that is the prior's. Of a function of features phi, ``v(x) = scale phi' inv(H) phi``.
+    The values have the variance ``v(x) noise``, targets ``(1 + v(x)) noise`` (Rasmussen and Williams 2006, eq. 2.26 and
+    8.14).
+
+    Parameters
+    ----------
+    function : Any
+        The function: a sum of kernels, or one that is linear in ``features``.
+    root : Array
+        R, (M, M) upper triangular, with ``R'R = H``.
+    factor : Array or None
+        U, (M, M) lower triangular, with ``U'U = inv(K_DD)``; None for a function of features.
+    ridge : float
+        lambda, above 0.
+    scale : float
+        What turns the inverse curvature into units of the noise's variance: the second derivative of the loss.
+    noise : Array
+        The noise's variance of each output, (C,), in the learner's units; NaN of a node that drew no samples of its
+        own, whatever neighbours taught it: v is then all that is known.
+    """
+
+    function: Any
+    root: Array
+    factor: Array | None
+    ridge: float
+    scale: float
+    noise: Array
+
+    def variance(self, points: Array) -> Array:
+        """Return v at ``points`` (n, p), in units of the noise's variance: (n,), not negative."""
+        found = np.empty(len(points))
+        for start in range(0, len(points), ROWS):
+            some = np.ascontiguousarray(points[start : start + ROWS])
+            part = found[start : start + len(some)]
+            rows = np.require(self._rows(some), requirements=["C", "W"])
+            if self.factor is None:
+                of_features(self.root, rows, part)
+            else:
+                of_kernels(self.root, self.factor, rows, kernel_diagonal(self.function.kernel, some), self.ridge, part)
+            part *= self.scale
+        return found
+
+    @property
+    def knows_noise(self) -> bool:
+        """Whether the noise is known, so that v turns into variances of values and targets."""
+        return bool(np.isfinite(self.noise).all())
+
+    def thinned(self, times: float) -> Posterior:
+        """Return the variance where each sample was counted so many times, at least 1, and should count once.
+
+        With S the curvature of the samples that differ, ``inv(S + lambda K / times)`` stands for ``inv(S + lambda K)``
+        in the dictionary's span: it is no smaller, and hardly larger where samples are.
+        """
+        return self if times == 1.0 else replace(self, root=self.root / math.sqrt(times))
+
+    def ignorance(self, points: Array) -> Array:
+        """Return the posterior over the prior deviation at ``points`` (n, p): (n,), 1 far from all samples."""
+        if self.factor is None:
+            features = self._rows(points)
+            prior = np.sum(features * features, axis=1) / self.ridge
+        else:
+            prior = kernel_diagonal(self.function.kernel, points) / self.ridge
+        found: Array = np.sqrt(np.clip(self.variance(points) / np.maximum(self.scale * prior, 1e-300), 0.0, 1.0))
+        return found
+
+    def _rows(self, points: Array) -> Array:
+        """Return what R is the triangle of, (n, M): features, which may be kernel rows, or kernel rows."""
+        function = self.function
+        found: Array = function.features(points) if hasattr(function, "features") else function.rows(points)
+        return found
+
+    def arrays(self) -> dict[str, Array]:
+        """Return its arrays beside the function, by their names in models.
+
+        ``posterior_root`` and ``posterior_factor`` are the triangles, row by row, (M (M + 1) / 2,), the second without
+        entries for a function of features; ``posterior_units`` ridge and scale, ``posterior_noise`` the noise (C,).
+        """
+        upper = np.triu_indices(len(self.root))
+        factor = np.zeros(0) if self.factor is None else self.factor.T[upper]
+        units = np.array([self.ridge, self.scale])
+        own = {"root": self.root[upper], "factor": factor, "units": units, "noise": self.noise.copy()}
+        return {f"{PREFIX}{name}": array for name, array in own.items()}
+
+    @classmethod
+    def from_arrays(cls, function: Any, arrays: Mapping[str, Array]) -> Posterior:
+        """Rebuild what :meth:`arrays` was taken of, beside its function.
+
+        Raises
+        ------
+        ValueError
+            An array is missing, or does not have the function's size.
+        """
+        missing = [name for name in NAMES if name not in arrays]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} is missing beside the other arrays of the variance")
+        packed, below, units, noise = (np.asarray(arrays[name], dtype=np.float64) for name in NAMES)
+        in_points = hasattr(function, "rows")
+        order = function.order if in_points else len(function.coefficients)  # an intercept is a feature too
+        of_kernel = in_points and (below.size > 0 or not order)  # else the points are fixed, and their kernel features
+        entries = order * (order + 1) // 2
+        wanted = ((entries,), (entries,) if of_kernel else (0,), (2,), (function.outputs,))
+        for name, array, shape in zip(NAMES, (packed, below, units, noise), wanted, strict=True):
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}, must be {shape} beside {order} points or features")
+        ridge, scale = units.tolist()
+        if not (0.0 < ridge < math.inf and 0.0 < scale < math.inf):
+            raise ValueError(f"{NAMES[2]} = {[ridge, scale]} must be above 0")
+        if not (np.isnan(noise).all() or (np.isfinite(noise) & (noise >= 0.0)).all()):
+            raise ValueError(f"{NOISE} = {noise.tolist()} must be finite and not negative, or all NaN: not known")
+        factor = _triangle(below, order).T.copy() if of_kernel else None
+        return cls(function, _triangle(packed, order), factor, ridge, scale, noise)
+
+
+PREFIX = "posterior_"
+"""Before the names of the arrays of a posterior."""
+
+NAMES = tuple(f"{PREFIX}{name}" for name in ("root", "factor", "units", "noise"))
+NOISE = NAMES[-1]
+
+
+def _triangle(packed: Array, order: int) -> Array:
+    found = np.zeros((order, order))
+    found[np.triu_indices(order)] = packed
+    return found
+
+
+@cached_njit
+def of_kernels(root: Array, factor: Array, rows: Array, diagonal: ReadOnly, ridge: float, variances: Array) -> None:
+    """Fill in the uncertainty of each point by itself, (n,); ``rows`` (n, M) are its kernel rows."""
+    order, own = len(root), np.empty((1, 1))
+    for n in range(len(variances)):
+        own[0, 0] = diagonal[n]
+        information.uncertainty(root, factor, order, table(rows, n * order, 1, order), ridge, own)
+        variances[n] = own[0, 0]
+
+
+@cached_njit
+def of_features(root: Array, rows: Array, variances: Array) -> None:
+    """Fill in ``phi' inv(R'R) phi``, (n,), for features (n, M), which are used up."""
+    order = len(root)
+    for n in range(len(variances)):
+        row = line(rows, n * order, order)
+        information.forward(root, order, row)
+        variances[n] = dot(rows, n * order, row, order)

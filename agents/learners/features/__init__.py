@@ -1,1 +1,0 @@
-"""Learners that are linear in features which stay as they are."""

@@ -1,1 +1,0 @@
-"""Adaptive filters: learners of signal processing, for one series of samples and as a node's learner."""

@@ -1,0 +1,560 @@
+"""Kernel recursive least squares: the least-squares function on points that are not nearly dependent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+
+from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, StepArguments, kernel_at
+from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.expansion import Information
+from kernelswarm.agents.functions.solved_sum import Fading, FadingSum, Solved, SolvedSum, WindowedSum, fading_in, tables
+from kernelswarm.agents.learners import information
+from kernelswarm.agents.learners import moves as sample_terms
+from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain, check_forgetting
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners.descent import (
+    CAPACITY,
+    CROSS,
+    CompiledExpansion,
+    DescentInSpace,
+    kernel_numbers,
+    own_numbers,
+)
+from kernelswarm.agents.learners.moves import FORGETTING, OWN, REACH, RIDGE
+from kernelswarm.agents.learners.observations import (
+    MEMORY,
+    NOTHING,
+    Memory,
+    Terms,
+    absorb_taught,
+    forget_old,
+    kept,
+    log_diagonal,
+    weigh,
+    without_taught,
+)
+from kernelswarm.agents.learners.rls_steps import renew
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.plain_parts import kernel_rows
+from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.parameters.least_squares import learn_noise, noise_of
+from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.refused_key import RefusedKey
+
+# The step of kernel recursive least squares in compiled code.
+#
+# With the Gram matrix ``K = L L'`` of the dictionary a sample has the features ``z = inv(L) k(x)``, and f is ``w'z``. A
+# point that enters appends the row ``[z', sqrt(s)]`` to L, s what of kappa(x, x) the span leaves. Carried besides are
+# the triangle R and Q: ``R'R`` and ``R'Q`` are the sums of ``r z z'`` and ``r z t'``. A sample is rotated in, and ``R w
+# = Q`` solved from below.
+#
+# Why this form: the published recursion carries the inverses of K and of the sum, and subtracts in each. Where points
+# are nearly dependent that loses all digits. Here triangular systems are solved, rotations subtract nothing, and the
+# features z are never longer than ``sqrt(kappa(x, x))``, unlike the paper's ``inv(K) k(x)``.
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+DERIVATIVES = 1
+"""Among the addresses that a step calls, after that of the kernel, the first of the loss's."""
+
+
+class Desk(NamedTuple):
+    """The working memory of a step."""
+
+    images: Array  # (N, capacity), the features of the points
+    scaled: Array  # (N, capacity)
+    sums: Array  # (capacity, C)
+    product: Array  # (capacity,)
+    row: Array  # (1, capacity)
+    ridges: Array  # (capacity,)
+    aim: Array  # (1, C)
+    aims: Array  # (n, C)
+
+
+@cached_njit
+def room(capacity: int, points: int, outputs: int) -> int:
+    """Return the numbers that a step on so many points works with."""
+    return capacity * (2 * points + 3 + 2 * outputs) + (points + 1) * outputs
+
+
+@inline_always
+def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
+    """Solve ``L z = k`` from above; returns ``z'z``."""
+    width, squared = lower.shape[1], 0.0
+    for i in range(order):
+        entry = (row[i] - dot(lower, i * width, image, i)) / lower[i, i]
+        image[i] = entry
+        squared += entry * entry
+    return squared
+
+
+@njit_no_refcount
+def learn(
+    work: Array,  # as `room` says
+    known: Solved,
+    before: int,
+    points: ReadOnly,  # (N, p)
+    rows: Array,  # (N, capacity or more); columns of new points are filled in
+    gram: Array,  # (N, N)
+    terms: Terms,
+    ridge: float,
+    dependency: float,
+    fading: Fading,
+) -> int:
+    """Let points enter, move along the pulls, forget, take in the own samples and what neighbours taught, and solve.
+
+    Returns the new order.
+
+    A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its kernel where unit is 0.
+    """
+    size, outputs = terms.pulls.shape
+    capacity, columns, count = len(known.points), rows.shape[1], len(terms.aims)
+    images, scaled = table(work, 0, size, capacity), table(work, size * capacity, size, capacity)
+    rest = 2 * size * capacity
+    desk = Desk(
+        images,
+        scaled,
+        table(work, rest, capacity, outputs),
+        line(work, rest + outputs * capacity, capacity),
+        table(work, rest + (outputs + 1) * capacity, 1, capacity),
+        line(work, rest + (outputs + 2) * capacity, capacity),
+        table(work, rest + (outputs + 3) * capacity, 1, outputs),
+        table(work, rest + (outputs + 3) * capacity + outputs, count, outputs),
+    )
+    own = Information(known.root, known.moments, known.noise)
+    order = _enter(known, before, points, rows, gram, terms, ridge, dependency, images)
+    for n in range(size):
+        image_of(known.lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
+    # Without a ridge nothing is known of the points that just entered, and inv(R) divides by 0 there.
+    reached = order if ridge > 0.0 else before
+    for i in range(order if fading.share < 1.0 else 0):
+        desk.ridges[i] = ridge
+    if fading.share > 0.0:
+        share = fading.share**count
+        _take_in(own, order, reached, terms, terms.aims, share, desk)
+        if count:
+            learn_noise(known.noise, terms.aims, terms.curvatures, 1.0 - share)
+        _settle(own, order, terms, 1.0 - share, fading.cursor, desk)
+    else:
+        _learn_adaptively(Memory(own, fading.recent, fading.window), before, order, terms, fading.cursor, desk)
+    _solve(known, order, desk.sums)
+    return order
+
+
+@inline_always
+def _learn_adaptively(memory: Memory, before: int, order: int, terms: Terms, cursor: Array, desk: Desk) -> None:
+    """Take a step's pulls and samples into both memories, and cut the first where recent samples predict better."""
+    known, recent, window = memory
+    for i in range(before, order):  # the points that just entered
+        for k in range(i):
+            recent.root[i, k] = recent.root[k, i] = 0.0
+        recent.root[i, i] = known.root[i, i]
+        for c in range(recent.moments.shape[1]):
+            recent.moments[i, c] = 0.0
+    share, aims, recent_aims = kept(window[MEMORY]) ** len(terms.aims), terms.aims, desk.aims
+    for n in range(len(aims)):
+        for c in range(aims.shape[1]):
+            recent_aims[n, c] = aims[n, c]
+    wide, recent_wide = log_diagonal(known.root, order), log_diagonal(recent.root, order)
+    _take_in(known, order, order, terms, aims, 1.0, desk)
+    _take_in(recent, order, order, terms, recent_aims, share, desk)
+    wide, recent_wide = log_diagonal(known.root, order) - wide, log_diagonal(recent.root, order) - recent_wide
+    weigh(memory, wide, recent_wide, order, share, terms.curvatures, aims, recent_aims)
+    _settle(known, order, terms, 0.0, cursor, desk)
+    _settle(recent, order, terms, 1.0 - share, cursor, desk)
+    forget_old(memory, order)
+
+
+@inline_always
+def _take_in(known: Information, order: int, reached: int, terms: Terms, aims: Array, share: float, desk: Desk) -> None:
+    """Add pulls, in the first ``reached`` coordinates, and samples to what is known, of which ``share`` is left where
+    there are samples. What remains of the aims (n, C) is left in their place."""
+    root, moments, _ = known
+    count, capacity = len(aims), desk.images.shape[1]
+    if terms.coupled:
+        _pull(root, moments, terms, desk.images, order, reached, desk.sums)
+    if not count:
+        return
+    if share < 1.0:
+        information.forget(root, moments, order, share)
+    for n in range(count):
+        scale = math.sqrt(terms.curvatures[n])
+        for i in range(order):
+            desk.scaled[n, i] = scale * desk.images[n, i]
+        for c in range(aims.shape[1]):
+            aims[n, c] *= scale
+    information.absorb(root, moments, order, table(desk.scaled, 0, count, capacity), aims, desk.product)
+
+
+@inline_always
+def _settle(known: Information, order: int, terms: Terms, lost: float, cursor: Array, desk: Desk) -> None:
+    """Renew the ridge where a share was lost, and add what was taught."""
+    root, moments, _ = known
+    if lost > 0.0:
+        given = desk.ridges, lost, cursor[0], desk.row, desk.aim, desk.product
+        cursor[0] = renew(root, moments, order, *given)
+    if len(terms.taught):
+        absorb_taught(root, moments, order, desk.images, terms.taught)
+
+
+@inline_always
+def _enter(
+    known: Solved,
+    order: int,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    terms: Terms,
+    ridge: float,
+    dependency: float,
+    images: Array,
+) -> int:
+    """Let those points enter that are far enough from the span of the others; returns the new order."""
+    lower, root, moments = known.lower, known.root, known.moments
+    capacity, columns = len(lower), rows.shape[1]
+    for n in range(len(points)):
+        if not _may_enter(n, len(terms.aims), terms.pulls, ridge, terms.taught):
+            continue
+        image = line(images, n * capacity, capacity)
+        beyond = gram[n, n] - image_of(lower, order, line(rows, n * columns, order), image)
+        if not beyond > dependency * gram[n, n]:
+            continue
+        copy_vector(line(points, n * points.shape[1], points.shape[1]), known.points[order])
+        for k in range(order):
+            lower[order, k] = image[k]
+            root[order, k] = root[k, order] = 0.0
+        lower[order, order] = math.sqrt(beyond)
+        root[order, order] = math.sqrt(ridge)
+        for c in range(moments.shape[1]):
+            moments[order, c] = 0.0
+        for k in range(len(points)):
+            rows[k, order] = gram[k, n]
+        order += 1
+    return order
+
+
+@inline_always
+def _pull(root: Array, moments: Array, terms: Terms, images: Array, order: int, reached: int, sums: Array) -> None:
+    """Move the first ``reached`` coordinates along the pulls."""
+    size, outputs = terms.pulls.shape
+    for i in range(order):
+        for c in range(outputs):
+            sums[i, c] = 0.0
+            for n in range(size):
+                sums[i, c] += images[n, i] * terms.pulls[n, c]
+    if terms.unit > 0.0:
+        information.pull(root, moments, reached, sums, terms.unit)
+    else:
+        information.shift(root, moments, reached, sums)
+
+
+@inline_always
+def _solve(known: Solved, order: int, solution: Array) -> None:
+    """Fill in the weights: ``R w = Q``, then ``L'W = w``."""
+    lower = known.lower
+    information.solve(known.root, known.moments, order, solution)
+    for i in range(order - 1, -1, -1):
+        for c in range(solution.shape[1]):
+            weight = solution[i, c] / lower[i, i]
+            known.weights[i, c] = weight
+            for k in range(i):
+                solution[k, c] -= lower[i, k] * weight
+
+
+@cached_njit
+def _may_enter(n: int, own: int, pulls: Array, ridge: float, taught: ReadOnly) -> bool:
+    """Tell whether a point may enter: own samples, and with a ridge also where neighbours pull or teach."""
+    if n < own:
+        return True
+    moves = len(taught) > 0 and taught[n, taught.shape[1] - 1] > 0.0
+    for c in range(pulls.shape[1]):
+        moves = moves or pulls[n, c] != 0.0
+    return moves and ridge > 0.0
+
+
+@cached_njit
+def products(
+    lower: Array, root: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array, images: Array
+) -> None:
+    """Replace the kernel between points (n, n) by the move of f at each for a weight of 1 at each other.
+
+    That is ``z' inv(R'R) z``, and with a ridge what lies beyond the dictionary's span over it; times the reach.
+    ``images`` (2, n, order) is worked with.
+    """
+    size, width = len(gram), rows.shape[1]
+    for n in range(size):
+        image, known = images[0, n], images[1, n]
+        image_of(lower, order, line(rows, n * width, order), image)
+        for i in range(order):
+            known[i] = image[i]
+        information.forward(root, order, known)
+    for n in range(size):
+        for m in range(n + 1):
+            inside = within = 0.0
+            for i in range(order):
+                inside += images[0, n, i] * images[0, m, i]
+                within += images[1, n, i] * images[1, m, i]
+            beyond = gram[n, m] - inside
+            if n == m:
+                beyond = max(beyond, 0.0)
+            if ridge > 0.0:
+                within += beyond / ridge
+            gram[n, m] = gram[m, n] = reach * within
+
+
+@njit_no_refcount
+def taught_step(given: StepArguments, taught: Array) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.krls.Krls.step` does.
+
+    What neighbours taught is (N, 2 C + 1), or of no rows.
+    """
+    counts, scratch, points, own = given.counts, given.scratch, given.points, own_numbers(given.numbers)
+    (size, outputs), capacity = given.gradients.shape, counts[CAPACITY]
+    gram = table(scratch, 0, size, size)
+    kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
+    first, taken = size * size, sample_terms.terms_room(size, outputs)
+    terms = sample_terms.terms(given, taught, sample_terms.asked_in(own), line(scratch, first, taken), DERIVATIVES)
+    first += taken
+    work, known = line(scratch, first, len(scratch) - first), tables(given.storage, capacity, points.shape[1], outputs)
+    fading = fading_in(given.storage, capacity, points.shape[1], outputs, own[FORGETTING])
+    order = learn(work, known, counts[ORDER], points, given.rows, gram, terms, own[RIDGE], own[OWN], fading)
+    counts[ORDER], counts[ROOM] = order, capacity - order
+    return 0.0
+
+
+step = without_taught(taught_step)
+
+
+@cached_njit
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    known = tables(storage, capacity, points.shape[1], outputs)
+    products(known.lower, known.root, order, rows, own[RIDGE], own[REACH], gram, np.empty((2, len(gram), order)))
+
+
+class CompiledKrls(CompiledExpansion):
+    """The learner's functions and numbers for compiled rounds.
+
+    Parameters
+    ----------
+    learner : Krls
+        The learner.
+    """
+
+    inner = staticmethod(inner)
+    step = staticmethod(step)
+    taught_step = staticmethod(taught_step)
+
+    def __init__(self, learner: Any) -> None:
+        numbers = sample_terms.numbers_of(learner, learner.dependency, learner.share)
+        super().__init__(learner, numbers, sample_terms.tools_of(learner))
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the Gram matrix, of the samples' terms, and of what a step works with."""
+        outputs = state.function.outputs
+        return int(points * points + sample_terms.terms_room(points, outputs) + room(capacity, points, outputs))
+
+
+LEAST_DEPENDENCY = 1e-8
+"""Below this the features of points that enter are rounding."""
+
+
+class KrlsState:
+    """Everything the learner changes: the function with what is known of its weights, and the steps."""
+
+    __slots__ = ("function", "steps")
+
+    def __init__(self, function: SolvedSum) -> None:
+        self.function = function
+        self.steps = 0
+
+
+@dataclass(frozen=True)
+class Krls(CertainDescent, DescentInSpace):
+    """Kernel recursive least squares (KRLS): least squares on all samples, in the span of those that are independent.
+
+    A sample enters the dictionary D, for good, where the test of approximate linear dependency finds
+
+        kappa(x, x) - k' inv(K_DD) k > dependency kappa(x, x)        k = kappa(D, x)
+
+    The others only count as what their projections on D tell. After every sample f minimises
+
+        sum_n r_n / 2 ||f(P x_n) - t_n||^2 + lambda / 2 ||f||^2
+
+    over the span, P x_n the projection on the points that were there when sample n came. Of the squared loss t_n is
+    the target. Of other losses, with slope g_n and curvature r_n when the sample came, ``t_n = f_n(x_n) - g_n / r_n``.
+
+    With the squared loss, a ridge of 0 and kappa(x, x) = 1 this is table 1 of Engel, Mannor and Meir (IEEE Trans.
+    Signal Processing 2004). It is computed otherwise: no inverse is carried, since that recursion loses all digits
+    where D is nearly dependent.
+
+    With ``forgetting`` beta a sample counts ``beta^(N - n)`` times when N have come. The ridge is not forgotten but
+    renewed, in some coordinates of the features ``inv(L) k`` after each step, as `rls` does: they have the unit norm of
+    the space. Points stay in the dictionary: what is forgotten is what was learned of them.
+
+    There is no budget: the dictionary is as large as the inputs are rich. `newton` has one. In a network a pull moves f
+    as for `newton`.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample; its curvature must not be 0.
+    kernel : Kernel
+        The reproducing kernel.
+    step_size : Schedule
+        eta of explicit couplings; implicit ones take as much of their Newton step as eta is of its largest. Own samples
+        take no step size.
+    ridge : float or "auto"
+        lambda as a multiple of the loss's largest curvature: the weight of ``||f||^2`` in samples. 0, as in the paper,
+        needs a quadratic loss. "auto" is the noise's variance over that of the function beneath it, from a sample of
+        the data, at least 0.1; of classes a
+        quarter of that, at least 0.005, with squared hinges 0.2.
+    dependency : float
+        The paper's nu, at least 1e-8 and below 1: the share of kappa(x, x) that a point must have outside the span.
+    forgetting : float or "auto"
+        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. "auto" finds it out, as
+        `newton` does. Both need a ridge above 0.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    ridge: float | Literal["auto"] = "auto"
+    dependency: float = 1e-3
+    forgetting: float | Literal["auto"] = 1.0
+    batch_size: int = 1
+
+    ranges: ClassVar = {
+        "dependency": Range(f"[{LEAST_DEPENDENCY:g}, 1)", "1e-4 to 1e-2 are usual"),
+        "batch_size": Range("[1, inf)"),
+    }
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check_certain(self.ridge, self.batch_size, self.loss, with_zero=True)
+        check_forgetting(self.forgetting, self.loss)
+        if self.ridge == 0.0 and self.share < 1.0:
+            raise RefusedKey(
+                "ridge",
+                f"= 0 leaves no function where samples are forgotten: forgetting = {self.forgetting!r} needs one",
+            )
+
+    def inner(self, state: KrlsState, at: Evaluated) -> Array:
+        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
+        rows, work = np.require(at.rows, requirements=["C", "W"]), np.empty((2, len(gram), function.order))
+        products(
+            function.lower_buffer, function.root_buffer, function.order, rows, self.penalty, self.reach, gram, work
+        )
+        return gram
+
+    def init(self, inputs: int, outputs: int) -> KrlsState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        kind = WindowedSum if self.adaptive else FadingSum if self.share < 1.0 else SolvedSum
+        return KrlsState(kind(self.kernel, inputs, outputs))
+
+    def step(
+        self,
+        state: KrlsState,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+        taught: Array = NOTHING,
+    ) -> Info:
+        """Take in own samples and taught observations, and move along their part of the gradients.
+
+        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
+        """
+        eta = self.eta(state) if eta is None else eta
+        function, at = state.function, together(evaluations)
+        coupled, _, pulls, bends, aims = self.terms(at, gradients, targets, eta)
+        size = len(at.points)
+        function.reserve(size)
+        capacity = len(function.points_buffer)
+        wide = np.empty((size, capacity))  # new points have columns of their own
+        wide[:, : function.order] = at.rows
+        known = Solved(
+            function.points_buffer,
+            function.weights_buffer,
+            function.lower_buffer,
+            function.root_buffer,
+            function.moments_buffer,
+            function.noise,
+        )
+        function.order = learn(
+            np.empty(room(capacity, size, function.outputs)),
+            known,
+            function.order,
+            np.require(at.points, requirements=["C", "W"]),
+            wide,
+            kernel_rows(self.kernel, at.points, at.points),
+            Terms(coupled, pulls, 0.0 if curvatures is None else self.reach, bends, aims, taught),
+            self.penalty,
+            self.dependency,
+            fading_in(function.storage, capacity, function.points_buffer.shape[1], function.outputs, self.share),
+        )
+        state.steps += 1
+        return Info(0.0, eta)
+
+    def function(self, state: KrlsState) -> SolvedSum:
+        return state.function
+
+    def noise(self, state: KrlsState) -> Array:
+        return state.function.noise
+
+    def posterior(self, state: KrlsState) -> Posterior | None:
+        """Return how certain the function is; None without a ridge, and for other losses than the squared one.
+
+        What is carried is ``R inv(L')`` of the factor that a posterior has: with the inverse of L the image of a point
+        is ``inv(L) k``.
+        """
+        if not self.gaussian:
+            return None
+        function, scale = state.function, self.loss.curvature
+        order = function.order
+        lower = np.ascontiguousarray(function.lower_buffer[:order, :order])
+        root = function.root_buffer[:order, :order] @ lower.T
+        inverse = solve_triangular(lower, np.eye(order), lower=True) if order else lower
+        return Posterior(function, root, np.ascontiguousarray(inverse), self.penalty, scale, noise_of(function.noise))
+
+    def snapshot(self, state: KrlsState) -> dict[str, Array]:
+        """Return the function with what is known of its weights, and the number of ``steps``."""
+        return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
+
+    def restore(self, state: KrlsState, arrays: Mapping[str, Array]) -> None:
+        """Restore a state from the result of :meth:`snapshot`."""
+        state.function.restore(arrays)
+        state.steps = int(arrays["steps"])
+
+    @property
+    def compiled(self) -> CompiledKrls:
+        """The learner's functions and numbers for compiled rounds."""
+        return CompiledKrls(self)

@@ -1,0 +1,358 @@
+"""Learners whose functions are linear in a fixed number of features: ``f(x) = W' phi(x)``.
+
+What is the same for all of them is here: evaluation from the features, and gradient descent on the weights. A learner
+adds its features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, StepArguments
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.functions.kernel_sum import combine, combine_into
+from kernelswarm.agents.learners.contract import Evaluated, Info
+from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, check_step, joined, weigh
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.schedules import Auto, Schedule, step_sizes
+from kernelswarm.protocols.core.addresses import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+
+# Steps of learners that are linear in a fixed number of features, in compiled code.
+#
+# A learner passes the function of its features; evaluation and step are the same for all of them.
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+FEATURES = types.void(NUMBERS, MATRIX, MATRIX_OUT)
+"""``features(numbers, points (n, p), rows (n, L or more))`` fills the first L columns."""
+
+features_at = at(FEATURES)
+
+HandedFeatures = tuple[Compiled, Callable[[Any], Array]]
+"""A function with the signature FEATURES, and what returns its numbers from a state."""
+
+REGULARIZATION, SHRUNK, COUNT, FIRST = range(4)
+"""The numbers before those of the features, of which there are `COUNT`, the first `SHRUNK` of them regularised."""
+
+
+@cached_njit
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values."""
+    count = int(numbers[COUNT])
+    features_at(tools[0])(line(numbers, FIRST, len(numbers) - FIRST), points, rows)
+    combine_into(rows, table(storage, 0, count, values.shape[1]), count, values)
+
+
+@njit_no_refcount
+def step(given: StepArguments) -> float:
+    """Take a step, in which nothing is compressed."""
+    coefficients = table(given.storage, 0, int(given.numbers[COUNT]), given.gradients.shape[1])
+    shrink, shrunk = 1.0 - given.sizes[0] * given.numbers[REGULARIZATION], int(given.numbers[SHRUNK])
+    descend_by(given, coefficients, shrink, shrunk)
+    return 0.0
+
+
+@inline_always
+def descend_by(given: StepArguments, coefficients: Array, shrink: float, shrunk: int) -> None:
+    """Do as :func:`descend` on what a step is given; the Gram matrix lies at the begin of its scratch."""
+    size = len(given.gradients)
+    gram = table(given.scratch, 0, size, size)
+    rows, gradients, rates, stiffness = given.rows, given.gradients, given.rates, given.stiffness
+    descend(coefficients, gram, rows, gradients, rates, stiffness, given.implicit, shrink, shrunk)
+
+
+@cached_njit
+def descend(
+    coefficients: Array,  # (L, C)
+    gram: Array,  # (N, N), to work with
+    features: Array,  # (N, L or more)
+    gradients: Array,  # (N, C), turned into weights
+    rates: ReadOnly,  # (N,)
+    stiffness: ReadOnly,  # (N,)
+    implicit: bool,
+    shrink: float,
+    shrunk: int,
+) -> None:
+    """Scale the first ``shrunk`` rows of the coefficients, then add ``sum_n phi(x_n) w_n'`` with the step's weights.
+
+    The weights are ``-rates g``, or in the implicit step, with K the features' inner products,
+    ``-rates inv(I + diag(stiffness) K diag(rates)) g``.
+    """
+    count, outputs = coefficients.shape
+    size = len(features)
+    if implicit:
+        gram_of(features, count, gram)
+    weigh(gram, gradients, rates, stiffness, implicit)
+    for m in range(shrunk):
+        for c in range(outputs):
+            coefficients[m, c] *= shrink
+    if outputs == 1:  # a loop without an inner one goes into vector registers
+        for n in range(size):
+            weight = gradients[n, 0]
+            for m in range(count):
+                coefficients[m, 0] += features[n, m] * weight
+        return
+    for n in range(size):
+        for m in range(count):
+            feature = features[n, m]
+            for c in range(outputs):
+                coefficients[m, c] += feature * gradients[n, c]
+
+
+@inline_always
+def gram_of(features: Array, count: int, gram: Array) -> None:
+    """Fill ``gram`` (N, N) with the inner products of the first ``count`` features of each point, (N, L or more)."""
+    size, width = features.shape
+    for i in range(size):
+        for j in range(i + 1):
+            gram[i, j] = gram[j, i] = dot(features, i * width, features[j], count)
+
+
+@cached_njit
+def place(numbers: Array, storage: Array, weights: Array) -> None:
+    """Put a state where its function has these weights: they are all of it."""
+    for k in range(len(weights)):
+        storage[k] = weights[k]
+
+
+@cached_njit
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with the inner products of the points' features."""
+    gram_of(rows, int(numbers[COUNT]), gram)
+
+
+class CompiledLinear:
+    """What learners that are linear in features have in common, whatever the features: the layout of their states.
+
+    Parameters
+    ----------
+    learner : LinearInFeatures
+        The learner.
+    """
+
+    inner = staticmethod(inner)
+
+    def __init__(self, learner: Any) -> None:
+        self._learner = learner
+
+    def columns(self, state: Any, capacity: int) -> int:
+        return len(state.function.coefficients)
+
+    def length(self, state: Any, capacity: int) -> int:
+        return int(state.function.coefficients.size)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the Gram matrix of a step's points."""
+        return points * points
+
+    def steps(self, state: Any) -> int:
+        return int(state.steps)
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis]
+
+    def order(self, state: Any) -> int:
+        """Return 0: features do not grow."""
+        return 0
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Do nothing; returns 0."""
+        return 0
+
+    def storage(self, state: Any) -> Array:
+        vector: Array = state.function.coefficients.reshape(-1)
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        function = state.function
+        coefficients = storage.reshape(function.coefficients.shape)
+        coefficients[:] = function.coefficients
+        function.coefficients = coefficients
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return that there is always room, and nothing to want; the order stays."""
+        return np.array([ALWAYS, NOTHING, state.function.order], dtype=np.int64)
+
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
+        state.steps += steps
+
+    def maintain(self, state: Any) -> None:
+        """Do nothing."""
+
+
+class CompiledVector(CompiledLinear):
+    """The same of learners whose states lie in one vector, ``state.storage``, and can ``move_to`` another."""
+
+    def length(self, state: Any, capacity: int) -> int:
+        return len(state.storage)
+
+    def storage(self, state: Any) -> Array:
+        vector: Array = state.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        storage[:] = state.storage
+        state.move_to(storage)
+
+
+class CompiledFeatures(CompiledLinear):
+    """The functions and numbers of a learner with constant features for compiled rounds.
+
+    Parameters
+    ----------
+    learner : LinearInFeatures
+        The learner.
+    features : function
+        Computes the features, with the signature FEATURES.
+    numbers : callable
+        Returns the numbers of the features from a state, (n,).
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+    place = staticmethod(place)
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
+        super().__init__(learner)
+        self.tools = (address(features, FEATURES),)
+        self._features = numbers
+
+    def numbers(self, state: Any) -> Array:
+        function = state.function
+        own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
+        return np.concatenate([own, self._features(state)])
+
+
+class FeatureFunction(Function, Protocol):
+    """A function that is linear in its features."""
+
+    coefficients: Array
+    """The weights of all features, (L, C); the learner writes to them."""
+
+    @property
+    def shrunk(self) -> int:
+        """How many of the features, from the first, are regularised."""
+        ...
+
+    def features(self, points: Array) -> Array:
+        """Compute ``phi`` at ``points`` (n, p): (n, L)."""
+        ...
+
+
+class FeatureState:
+    """Everything such a learner changes: the function's weights, and the number of steps taken."""
+
+    __slots__ = ("function", "steps")
+
+    def __init__(self, function: FeatureFunction) -> None:
+        self.function = function
+        self.steps = 0
+
+
+@dataclass(frozen=True)
+class LinearInFeatures(Descent):
+    """Stochastic gradient descent on the weights of fixed features, with Tikhonov regularization.
+
+    One step on sets of b points each is
+
+        W <- (1 - eta lambda) W - sum_sets (eta / b) sum_k phi(x_k) g_k'
+
+    where g_k is the derivative of the loss plus the coupling's at x_k. The implicit step takes the coupling, and a
+    quadratic loss, at the new function: the Gram matrix of its points is ``Phi Phi'``.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    regularization: float = 1e-6
+    batch_size: int = 1
+
+    ranges: ClassVar = STEP_RANGES
+
+    def __post_init__(self) -> None:
+        check_step(self)
+
+    def evaluate(self, state: FeatureState, points: Array) -> Evaluated:
+        """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
+        features = state.function.features(points)
+        return Evaluated(points, features, combine(features, state.function.coefficients))
+
+    def inner(self, state: FeatureState, at: Evaluated) -> Array:
+        """Return the inner products of the points' features, (n, n)."""
+        gram = np.empty((len(at.rows), len(at.rows)))
+        gram_of(np.ascontiguousarray(at.rows), at.rows.shape[1], gram)
+        return gram
+
+    def step(
+        self,
+        state: FeatureState,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``."""
+        eta = self.eta(state) if eta is None else eta
+        function = state.function
+        features = evaluations[0].rows if len(evaluations) == 1 else np.concatenate([each.rows for each in evaluations])
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
+        size = len(weights)
+        descend(
+            function.coefficients,
+            np.empty((size, size)),
+            np.require(features, requirements=["C", "W"]),
+            weights,
+            rates,
+            stiffness,
+            curvatures is not None,
+            1.0 - eta * self.regularization,
+            function.shrunk,
+        )
+        state.steps += 1
+        return Info(0.0, eta)
+
+    def function(self, state: FeatureState) -> FeatureFunction:
+        return state.function
+
+    def coefficients(self, state: FeatureState) -> Array:
+        """Return the weights of all features, (L, C)."""
+        return state.function.coefficients
+
+    def regularized(self, state: FeatureState) -> int:
+        """Return how many of the features, from the first, are regularised."""
+        return state.function.shrunk
+
+    def place(self, state: FeatureState, coefficients: Array, steps: int) -> None:
+        """Put a state where its function has these weights (L, C), after so many steps."""
+        state.function.coefficients[:] = coefficients
+        state.steps = steps
+
+    def snapshot(self, state: FeatureState) -> dict[str, Array]:
+        """Return the weights of all ``coefficients`` (L, C), and the number of ``steps``; features do not change."""
+        return {"coefficients": state.function.coefficients.copy(), "steps": np.array(float(state.steps))}
+
+    def restore(self, state: FeatureState, arrays: Mapping[str, Array]) -> None:
+        """Restore a state from the result of :meth:`snapshot`."""
+        self.place(state, arrays["coefficients"], int(arrays["steps"]))

@@ -1,0 +1,505 @@
+"""Second-order steps on a compressed dictionary: as accurate as a batch solver, sample by sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.abi import (
+    BOUND,
+    LOSS_DERIVATIVES,
+    LOSS_VALUES,
+    NEXT_BUDGET,
+    ORDER,
+    ROOM,
+    TAUGHT_STEP,
+    WANTS,
+    StepArguments,
+    kernel_at,
+    loss_values_at,
+    next_budget_at,
+    taught_step_at,
+)
+from kernelswarm.agents.arithmetic.inverse_factor import Added
+from kernelswarm.agents.arithmetic.late import LateFunction, found_at
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.expansion import (
+    BLOCKED_FROM_SAMPLES,
+    Information,
+    InformedExpansion,
+    WindowedExpansion,
+    information_in,
+    recent_and_window,
+    tables,
+)
+from kernelswarm.agents.learners import blocked_second_order, moves
+from kernelswarm.agents.learners.blocked_second_order import Numbers
+from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain, check_forgetting
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners.descent import CAPACITY, CROSS, DescentInSpace, joined, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.moves import Asked
+from kernelswarm.agents.learners.observations import NOTHING, Memory, Moved, Terms, offer_taught, without_taught
+from kernelswarm.agents.learners.polk import (
+    CHANGES,
+    ByProducts,
+    PolkState,
+    compiled_bound_of_step,
+    inner_products,
+    inspection_due,
+    is_large,
+    wanted,
+)
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.losses import Loss, Squared, offers_of
+from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows, loss_form
+from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.protocols.core.addresses import NONE, Integers, address
+from kernelswarm.protocols.core.compiling import cached_njit, inline_always
+from kernelswarm.protocols.parameters.least_squares import noise_of
+
+# The second-order step in compiled code, on a function that lies in a vector.
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+BLOCKED_FROM_ORDER = 128
+"""A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,
+so that the size alone decides."""
+
+BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS, BLOCKED = range(1, 7)
+"""Among the addresses that a step calls, after that of the kernel."""
+
+RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, ADAPTIVE = range(8)
+CURVATURE, REACH, LOSS_NUMBERS, FIRST = range(8, 12)
+"""The learner's own numbers, the first of them as POLK's, behind those of the kernel; the loss's numbers, so many of
+them, and the budget's follow."""
+
+
+@cached_njit
+def taught_step(given: StepArguments, taught: Array) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.newton.Newton.step` does.
+
+    What neighbours taught is (N, 2 C + 1), or of no rows.
+    """
+    tools, storage, counts = given.tools, given.storage, given.counts
+    (taken, outputs), inputs, own = given.gradients.shape, given.points.shape[1], own_numbers(given.numbers)
+    order, capacity, first = counts[ORDER], counts[CAPACITY], 5 * counts[CAPACITY] + taken * taken
+    if is_large(own, order, taken):
+        # By its address: few runs need it, and it is most of what there is to compile.
+        error: float = taught_step_at(found_at(tools[BLOCKED]))(given, taught)
+        return error
+    gram = inner_products(given, given.numbers)
+    terms = _terms(given, taught, first)
+    first += moves.terms_room(taken, outputs) + taken
+    komp_work, work = table(given.scratch, 0, 5, capacity), line(given.scratch, first, len(given.scratch) - first)
+    known = tables(storage, capacity, inputs, outputs)
+    moved, error, changes = moves.choose(
+        komp_work, work, known, order, given.gradients, given.rows, gram, _epsilon(given), own[LIMIT]
+    )
+    recent, window = recent_and_window(storage, capacity, inputs, outputs, own[ADAPTIVE] > 0.0)
+    memory = Memory(information_in(storage, capacity, inputs, outputs), recent, window)
+    leaving = _leaving(given, moved, known.points)
+    storage[1] = moves.apply_moves(
+        known, memory, moved, changes, given.points, leaving, terms, own[RIDGE], own[FORGETTING], storage[1]
+    )
+    _count(given, moved.order, changes)
+    return error
+
+
+@cached_njit
+def large_step(given: StepArguments, taught: Array) -> float:
+    """Do the same with matrix products."""
+    storage, counts, own, outputs = given.storage, given.counts, own_numbers(given.numbers), given.gradients.shape[1]
+    capacity, taken, inputs = counts[CAPACITY], len(given.points), given.points.shape[1]
+    gram = inner_products(given, given.numbers)
+    terms = _terms(given, taught, 5 * capacity + taken * taken)
+    order, error, changes, storage[1] = blocked_second_order.move(
+        tables(storage, capacity, inputs, outputs),
+        information_in(storage, capacity, inputs, outputs),
+        counts[ORDER],
+        Added(given.points, given.gradients, given.rows, gram),
+        given.values,
+        terms,
+        Numbers(_epsilon(given), own[LIMIT], own[RIDGE], own[FORGETTING]),
+        storage[1],
+    )
+    _count(given, order, changes)
+    return error
+
+
+BY_PRODUCTS = LateFunction(large_step, TAUGHT_STEP)
+
+
+@inline_always
+def _epsilon(given: StepArguments) -> float:
+    own = own_numbers(given.numbers)
+    return compiled_bound_of_step(
+        given.tools[BUDGET_BOUND], _budget(own), given.sizes, given.storage[0], int(own[BATCH_SIZE])
+    )
+
+
+@inline_always
+def _budget(own: Array) -> Array:
+    first = FIRST + int(own[LOSS_NUMBERS])
+    return line(own, first, len(own) - first)
+
+
+@inline_always
+def _count(given: StepArguments, order: int, changes: int) -> None:
+    """Write the order after a step and the integers that depend on it."""
+    storage, counts, own, late = given.storage, given.counts, own_numbers(given.numbers), given.tools[BLOCKED]
+    storage[0] = next_budget_at(given.tools[BUDGET_NEXT])(_budget(own), storage[0], order)
+    counts[ORDER], counts[ROOM] = order, counts[CAPACITY] - order
+    counts[CHANGES] += changes
+    counts[WANTS] = wanted(own, order, counts[CHANGES], late)
+
+
+@inline_always
+def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
+    """Return the terms of own samples and of the neighbours' pulls, in the scratch from ``first`` on.
+
+    The gradients become the weights of the first-order step that offers points to the dictionary.
+    """
+    own, (count, outputs), taken = own_numbers(given.numbers), given.values.shape, len(given.gradients)
+    asked = Asked(line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[BATCH_SIZE], own[REACH])
+    room = moves.terms_room(taken, outputs)
+    terms = moves.terms(given, taught, asked, line(given.scratch, first, room), DERIVATIVES)
+    if given.tools[OFFERS] != NONE:
+        offered = line(given.scratch, first + room, count)
+        loss_values_at(given.tools[OFFERS])(asked.loss_numbers, given.values, given.targets, offered)
+        moves.withhold(given.gradients, terms.pulls, offered)
+    if len(taught):
+        offer_taught(given.gradients, given.rates, own[CURVATURE], taught)
+    return terms
+
+
+@inline_always
+def _leaving(given: StepArguments, moved: Moved, points: Array) -> Array:
+    """Return the kernel between the points that leave and all before, (r, before), where others come."""
+    leaving = np.empty((0, moved.before))
+    if moved.kept < moved.before and moved.kept < moved.order:
+        gone, all_before = moves.leaving_points(moved, points), table(points, 0, moved.before, points.shape[1])
+        leaving = np.empty((moved.before - moved.kept, moved.before))
+        kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), gone, all_before, leaving)
+    return leaving
+
+
+step = without_taught(taught_step)
+
+
+@cached_njit
+def inner(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    points: Array,
+    rows: Array,
+    values: Array,
+    gram: Array,
+) -> None:
+    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    factor = tables(storage, capacity, points.shape[1], outputs).factor
+    root = information_in(storage, capacity, points.shape[1], outputs).root
+    moves.products(root, factor, order, rows, own[RIDGE], own[REACH], gram)
+
+
+class CompiledNewton(ByProducts):
+    """The learner's functions and numbers for compiled rounds; in the storage lie the budget's state and the
+    coordinate whose ridge is renewed next.
+
+    Parameters
+    ----------
+    learner : Newton
+        The learner.
+    """
+
+    inner = staticmethod(inner)
+    step = staticmethod(step)
+    late = BY_PRODUCTS
+    taught_step = staticmethod(taught_step)
+
+    def __init__(self, learner: Any) -> None:
+        kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
+        loss = loss_form(learner.loss)
+        own = {
+            RIDGE: learner.penalty,
+            LIMIT: learner.limit,
+            UNIT: kernel.unit,
+            BATCH_SIZE: learner.batch_size,
+            LARGE_BATCH: BLOCKED_FROM_SAMPLES,
+            LARGE_ORDER: np.inf if learner.adaptive else BLOCKED_FROM_ORDER,
+            FORGETTING: learner.share,
+            ADAPTIVE: learner.adaptive,
+            CURVATURE: learner.loss.curvature,
+            REACH: learner.reach,
+            LOSS_NUMBERS: len(loss.numbers),
+        }
+        self._own = np.array([own[place] for place in range(FIRST)], dtype=np.float64)
+        tools = (
+            address(budget.bound, BOUND),
+            address(budget.next, NEXT_BUDGET),
+            address(loss.derivatives, LOSS_DERIVATIVES),
+            NONE if loss.curvatures is None else address(loss.curvatures, LOSS_VALUES),
+            NONE if loss.offers is None else address(loss.offers, LOSS_VALUES),
+        )
+        numbers = np.concatenate([self._own, loss.numbers, budget.numbers])
+        super().__init__(learner, numbers, (*tools, BY_PRODUCTS.place))
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that KOMP, the step's own sums and the information work with."""
+        outputs = state.function.outputs
+        own = points * (points + 3 * outputs + 2)
+        return int(5 * capacity + own + moves.room(capacity, points, outputs))
+
+
+class NewtonState(PolkState):
+    """Everything the learner changes: function and information, steps, the budget's state, the factor's history."""
+
+    __slots__ = ()
+    function: InformedExpansion
+
+    @property
+    def cursor(self) -> float:
+        """The coordinate whose ridge is renewed next, where samples are forgotten; compiled steps keep it here too."""
+        return float(self.function.storage[1])
+
+    @cursor.setter
+    def cursor(self, coordinate: float) -> None:
+        self.function.storage[1] = coordinate
+
+
+@dataclass(frozen=True)
+class Newton(CertainDescent, DescentInSpace):
+    """Kernel online Newton steps: the regularised least-squares solution on a dictionary that KOMP chooses.
+
+    With the loss's slope g_n and curvature r_n at sample n, when it came, f minimises over the span of the dictionary
+
+        sum_n r_n / 2 ||f(x_n) - (f_n(x_n) - g_n / r_n)||^2 + lambda / 2 ||f||^2
+
+    which for the squared loss is the risk of all samples so far, exactly (recursive least squares), and otherwise its
+    model by quadratics (kernel online Newton step, Calandriello, Lazaric and Valko 2017). Which points the dictionary
+    has destructive KOMP decides, as for `polk`: of the function after a first-order step, those whose removal would
+    change it by less than eps go. A loss may leave samples out of that step that are not worth a point, as squared
+    hinges do (`OfferingLoss`). The information that earlier samples gave stays with those that are left, and a point
+    that enters begins with what its projection on the others tells.
+
+    In a network a pull of weight p at x moves f by ``p / H``, H the curvature of the sum above: most where little is
+    known, and nowhere else, by the Newton step on the penalised sum. What is known keeps its certainty. Neighbours
+    share a gap as their certainties say, since the row sums that limit implicit steps are then uncertainties. Explicit
+    steps pull as published, along the kernel.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample; its curvature must not be 0.
+    kernel : Kernel
+        The reproducing kernel.
+    step_size : Schedule
+        eta of the first-order steps that offer points to the dictionary, and of explicit couplings; implicit ones take
+        as much of their Newton step as eta is of its largest. "auto" takes what the data suggest.
+    ridge : float or "auto"
+        lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
+        the noise's variance over that of the function beneath it, from a sample of the data, at least 0.1; of classes a
+        quarter of that, at least 0.005, with squared hinges 0.2.
+    forgetting : float or "auto"
+        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. lambda is forgotten as
+        the samples are, and renewed in some coordinates after each step, in turn: none loses over a quarter of it.
+        "auto" forgets older samples when recent ones predict better than all, by a sequential test on the likelihoods
+        of both (`adaptive_memory`); it wants the squared loss of numbers, and its steps take no matrix products.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    budget : Budget
+        The rule for eps, as for `polk`.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    ridge: float | Literal["auto"] = "auto"
+    forgetting: float | Literal["auto"] = 1.0
+    batch_size: int = 1
+    budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
+
+    def __post_init__(self) -> None:
+        check_certain(self.ridge, self.batch_size, self.loss)
+        check_forgetting(self.forgetting, self.loss)
+
+    @property
+    def share(self) -> float:
+        """beta, and 1 where what is forgotten is found as samples come."""
+        return 1.0 if self.forgetting == "auto" else float(self.forgetting)
+
+    @property
+    def limit(self) -> float:
+        """The entry of diag(inv K) beyond which an element lies in the span of the others."""
+        return math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum
+
+    def inner(self, state: NewtonState, at: Evaluated) -> Array:
+        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
+        root, factor = function.root_buffer, function.factor_buffer
+        rows = np.require(at.rows, requirements=["C", "W"])
+        moves.products(root, factor, function.order, rows, self.penalty, self.reach, gram)
+        return gram
+
+    def init(self, inputs: int, outputs: int) -> NewtonState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        kind = WindowedExpansion if self.adaptive else InformedExpansion
+        return NewtonState(kind(self.kernel, inputs, outputs), begun(self.budget))
+
+    def step(
+        self,
+        state: NewtonState,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+        taught: Array = NOTHING,
+    ) -> Info:
+        """Take in own samples and taught observations, and move along their part of the gradients.
+
+        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
+        """
+        eta = self.eta(state) if eta is None else eta
+        function, at = state.function, together(evaluations)
+        coupled, deciding, pulls, bends, aims = self.terms(at, gradients, targets, eta)
+        offered = offers_of(self.loss, np.ascontiguousarray(at.values[: len(targets)]), targets)
+        if offered is not None:
+            moves.withhold(deciding, pulls, offered)
+        if len(taught):
+            offer_taught(deciding, joined(eta, gradients, None)[1], self.loss.curvature, taught)
+        epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
+        function.reserve(len(at.points))
+        large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
+        move = self._move_blocked if large and not self.adaptive else self._move
+        unit = None if not coupled else self.reach if curvatures is not None else 0.0
+        error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon, taught)
+        state.budget = self.budget.next(state.budget, function.order)
+        state.steps += 1
+        state.changes += changes
+        if state.changes >= inspection_due(function.order):
+            self.inspect(state)
+        return Info(error, eta)
+
+    def _move(
+        self,
+        state: NewtonState,
+        at: Evaluated,
+        deciding: Array,
+        pulls: Array,
+        unit: float | None,
+        bends: Array,
+        aims: Array,
+        epsilon: float,
+        taught: Array,
+    ) -> tuple[float, int]:
+        function, before = state.function, state.function.order
+        capacity, gram = len(function.points_buffer), kernel_rows(self.kernel, at.points, at.points)
+        work = np.empty(moves.room(capacity, len(at.points), function.outputs))
+        rows = np.require(at.rows, requirements=["C", "W"])
+        komp_work, tables = np.empty((5, capacity)), function.tables
+        moved, error, changes = moves.choose(
+            komp_work, work, tables, before, deciding, rows, gram, float(epsilon), self.limit
+        )
+        function.order = moved.order
+        known = Information(function.root_buffer, function.moments_buffer, function.noise)
+        room = function.storage, capacity, function.inputs, function.outputs
+        memory = Memory(known, *recent_and_window(*room, self.adaptive))
+        terms = Terms(unit is not None, pulls, unit or 0.0, bends, aims, taught)
+        points, leaving = np.require(at.points, requirements=["C", "W"]), self._leaving(function, moved)
+        state.cursor = moves.apply_moves(
+            tables, memory, moved, changes, points, leaving, terms, self.penalty, self.share, state.cursor
+        )
+        return error, changes
+
+    def _leaving(self, function: InformedExpansion, moved: Moved) -> Array:
+        """Return the kernel between the points that leave and all before, (r, before), where others come."""
+        if moved.kept == moved.before or moved.kept == moved.order:
+            return np.empty((0, moved.before))
+        points = function.points_buffer
+        return kernel_rows(self.kernel, moves.leaving_points(moved, points), points[: moved.before])
+
+    def _move_blocked(
+        self,
+        state: NewtonState,
+        at: Evaluated,
+        deciding: Array,
+        pulls: Array,
+        unit: float | None,
+        bends: Array,
+        aims: Array,
+        epsilon: float,
+        taught: Array,
+    ) -> tuple[float, int]:
+        function, before = state.function, state.function.order
+        gram = kernel_rows(self.kernel, at.points, at.points)
+        points, rows, values = (np.require(each, requirements=["C", "W"]) for each in (at.points, at.rows, at.values))
+        order, error, changes, state.cursor = blocked_second_order.move(
+            function.tables,
+            Information(function.root_buffer, function.moments_buffer, function.noise),
+            before,
+            Added(points, deciding, rows, gram),
+            values,
+            Terms(unit is not None, pulls, unit or 0.0, bends, aims, taught),
+            Numbers(float(epsilon), self.limit, self.penalty, self.share),
+            state.cursor,
+        )
+        function.order = order
+        return error, changes
+
+    def compression_budget(self, state: NewtonState) -> float:
+        """Return eps of the next step, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        return bound_at(self.budget, state.function.order, self.eta(state), state.budget)
+
+    def inspect(self, state: NewtonState) -> None:
+        """Look at the accuracy of the factor, and compute it afresh where it is lost and that is better."""
+        state.changes = 0
+        state.rebuilds += state.function.inspect()
+
+    def function(self, state: NewtonState) -> InformedExpansion:
+        return state.function
+
+    def noise(self, state: NewtonState) -> Array:
+        return state.function.noise
+
+    def posterior(self, state: NewtonState) -> Posterior | None:
+        """Return how certain the function is; None for other losses than the squared one."""
+        function, scale = state.function, self.loss.curvature
+        noise = noise_of(function.noise)
+        if not self.gaussian:
+            return None
+        return Posterior(function, function.root.copy(), function.factor.copy(), self.penalty, scale, noise)
+
+    def snapshot(self, state: NewtonState) -> dict[str, Array]:
+        """Return the function with its information, and ``progress``: steps, changes, rebuilds, budget and cursor."""
+        progress = np.array([state.steps, state.changes, state.rebuilds, state.budget, state.cursor])
+        return {**state.function.snapshot(), "progress": progress}
+
+    def restore(self, state: NewtonState, arrays: Mapping[str, Array]) -> None:
+        """Restore a state from the result of :meth:`snapshot`."""
+        state.function.restore(arrays)
+        steps, changes, rebuilds, state.budget, state.cursor = arrays["progress"].tolist()
+        state.steps, state.changes, state.rebuilds = int(steps), int(changes), int(rebuilds)
+
+    @property
+    def compiled(self) -> CompiledNewton:
+        """The learner's functions and numbers for compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When the budget hands nothing over.
+        """
+        return CompiledNewton(self)

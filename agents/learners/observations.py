@@ -1,0 +1,508 @@
+"""How pulls, samples and what was taught come into the information on a dictionary that stays as it is."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import StepArguments
+from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.expansion import Information
+from kernelswarm.agents.learners import information
+from kernelswarm.agents.learners.information import keep
+from kernelswarm.protocols.core.addresses import Compiled
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_inline, inline_always, njit_no_refcount
+from kernelswarm.protocols.parameters.least_squares import MEAN, STEPS, learn_noise, take_over
+
+# Values that surer neighbours taught, taken into the information as observations.
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+NOTHING = np.zeros((0, 1))
+"""Taught where variances do not travel."""
+NOTHING.flags.writeable = False
+
+
+def without_taught(taught_step: Compiled) -> Compiled:
+    """Return the step of a learner without taught observations, for compiled rounds."""
+
+    @njit_no_refcount
+    def step(given: StepArguments) -> float:
+        return taught_step(given, table(given.scratch, 0, 0, 1))  # type: ignore[no-any-return]
+
+    return step
+
+
+@cached_njit
+def absorb_taught(root: Array, moments: Array, order: int, features: ReadOnly, taught: ReadOnly) -> None:
+    """Rotate taught values into the triangle, one after the other, each as weakly as its variance says.
+
+    At a point with the features z the node's variance is ``v = z' inv(R'R) z``. A value that is to leave the variance w
+    there is an observation of the curvature ``1 / w - 1 / v``; where v is not above w nothing happens. So a point that
+    many neighbours tell of, or one near others, counts for what it adds at its turn.
+
+    Parameters
+    ----------
+    root, moments : Array
+        R (M, M) and Q (M, C), in rows that may be longer.
+    order : int
+        M.
+    features : Array
+        z of each point, (N, M or more).
+    taught : Array
+        (N, 2 C + 1), or of no rows: the values first, and last w, 0 where nothing was taught.
+    """
+    outputs = moments.shape[1]
+    known, row, aim = np.empty(order), np.empty((1, order)), np.empty((1, outputs))
+    for n in range(len(taught)):
+        variance = taught[n, 2 * outputs]
+        if not variance > 0.0:
+            continue
+        for i in range(order):
+            known[i] = features[n, i]
+        information.forward(root, order, known)
+        own = dot(known, 0, known, order)
+        if not own > variance:
+            continue
+        scale = math.sqrt(1.0 / variance - 1.0 / own)
+        for i in range(order):
+            row[0, i] = scale * features[n, i]
+        for c in range(outputs):
+            aim[0, c] = scale * taught[n, c]
+        information.absorb(root, moments, order, row, aim, known)
+
+
+@cached_njit
+def offer_taught(weights: Array, rates: ReadOnly, curvature: float, taught: ReadOnly) -> None:
+    """Add to a first-order step, of the weights (N, C), what samples with the taught values as targets would."""
+    outputs = weights.shape[1]
+    for n in range(len(taught)):
+        for c in range(outputs):
+            weights[n, c] -= rates[n] * (curvature * taught[n, outputs + c])
+
+
+RENEWED = 8
+"""Coordinates whose ridge is renewed together."""
+
+
+class Moved(NamedTuple):
+    """How a step has moved the points of the dictionary, and the kernel between those before and its own."""
+
+    work: Array  # its beginning holds the places where the points were
+    factor: Array  # (capacity, capacity), as it is now
+    before: int  # how many points there were
+    order: int  # how many there are
+    kept: int  # how many of those before stay
+    cross: Array  # (N, before or more)
+    gram: Array  # (N, N)
+
+
+class Terms(NamedTuple):
+    """How neighbours pull, what a step's own samples ask for, and what neighbours taught."""
+
+    coupled: bool  # whether they pull at all
+    pulls: Array  # (N, C), the weights of the coupling
+    unit: float  # of the inner products by which they move f; 0 for the kernel's own
+    curvatures: Array  # (n,)
+    aims: Array  # (n, C), used up
+    taught: ReadOnly  # (N, 2 C + 1), or of no rows
+
+
+@force_inline
+def take_in(known: Information, moved: Moved, terms: Terms, aims: Array, share: float) -> None:
+    """Add pulls and samples to the information, of which ``share`` is left where there are samples.
+
+    What remains of the aims (n, C) is left in their place.
+    """
+    root, moments, _ = known
+    work, pulls, order = moved.work, terms.pulls, moved.order
+    size, outputs = pulls.shape
+    capacity, count = len(root), len(aims)
+    product = line(work, capacity, capacity)
+    fresh = table(work, 2 * capacity + size, size, capacity)
+    gather(moved, fresh)
+    first = 2 * capacity + size * (1 + capacity)
+    if terms.coupled:
+        sums = table(work, first, capacity, outputs)
+        change = table(work, first + capacity * outputs, capacity, outputs)
+        weigh_sums(fresh, pulls, order, sums)
+        if terms.unit > 0.0:
+            information.pull(root, moments, order, sums, terms.unit)
+        else:
+            information.project(moved.factor, order, sums, change)
+            information.shift(root, moments, order, change)
+    if share < 1.0 and count:
+        information.forget(root, moments, order, share)
+    for n in range(count):
+        scale_row(fresh, n, order, aims, math.sqrt(terms.curvatures[n]))
+    information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
+
+
+@force_inline
+def settle(
+    known: Information,
+    moved: Moved,
+    ridge: float,
+    lost: float,
+    cursor: float,
+    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
+) -> float:
+    """Renew the ridge where a share was lost, and add what was taught.
+
+    Returns the coordinate whose ridge is renewed next.
+    """
+    root, moments, _ = known
+    work, size, capacity, outputs = moved.work, len(moved.gram), len(root), moments.shape[1]
+    if lost > 0.0:
+        first = 2 * capacity + size * (1 + capacity) + 2 * capacity * outputs
+        room, product = line(work, first, RENEWED * (capacity + outputs)), line(work, capacity, capacity)
+        cursor = renew(root, moments, moved.order, moved.factor, ridge, lost, cursor, room, product)
+    if len(taught):
+        fresh = table(work, 2 * capacity + size, size, capacity)
+        gather(moved, fresh)  # those of own samples are used up
+        absorb_taught(root, moments, moved.order, fresh, taught)
+    return cursor
+
+
+@cached_njit
+def gather(moved: Moved, fresh: Array) -> None:
+    """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
+    cross, gram, before = moved.cross, moved.gram, moved.before
+    for n in range(len(gram)):
+        row = fresh[n]
+        for place in range(moved.order):
+            origin = int(moved.work[place])
+            row[place] = cross[n, origin] if origin < before else gram[n, origin - before]
+
+
+@cached_njit
+def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
+    """Fill in the values at the dictionary of ``sum_n pulls[n] kappa(x_n, .)``, (M, C)."""
+    outputs = pulls.shape[1]
+    for k in range(order):
+        for c in range(outputs):
+            sums[k, c] = 0.0
+    for n in range(len(pulls)):
+        row = fresh[n]
+        for k in range(order):
+            for c in range(outputs):
+                sums[k, c] += row[k] * pulls[n, c]
+
+
+@cached_njit
+def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
+    """Multiply a sample's features and what it asks for."""
+    row = rows[n]
+    for k in range(order):
+        row[k] *= factor
+    for c in range(aims.shape[1]):
+        aims[n, c] *= factor
+
+
+@cached_njit
+def renew(
+    root: Array,
+    moments: Array,
+    order: int,
+    factor: Array,
+    ridge: float,
+    lost: float,
+    cursor: float,
+    scratch: Array,  # (8 (capacity + C),)
+    product: Array,
+) -> float:
+    """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn.
+
+    So many that none loses more than about a quarter of its ridge before its turn comes.
+    """
+    if order == 0:
+        return cursor
+    capacity, outputs = len(root), moments.shape[1]
+    left = min(order, math.ceil(4.0 * order * lost))
+    weight = math.sqrt(ridge * lost * order / left)
+    while left > 0:
+        size = min(left, RENEWED)
+        rows = table(scratch, 0, size, capacity)
+        aims = table(scratch, size * capacity, size, outputs)
+        for n in range(size):
+            place = int(cursor) if 0.0 <= cursor < order else 0
+            information.coordinate(factor, order, place, rows[n])
+            for c in range(outputs):
+                aims[n, c] = 0.0
+            scale_row(rows, n, order, aims, weight)
+            cursor = place + 1.0
+        information.absorb(root, moments, order, rows, aims, product)
+        left -= size
+    return cursor
+
+
+# Exchanges of dictionary points, in the information on them.
+
+
+@cached_njit
+def exchange(
+    known: Information,
+    moved: Moved,
+    leaving: Array,  # (r, before), the kernel between the points that leave and all before
+    ridge: float,
+    memory: Array,  # (r + n, capacity + r + n + 1)
+) -> None:
+    """Let points leave and others come in their place.
+
+    What the samples tell of a point that leaves, those that come inherit as far as they can: they are put in first,
+    with their projections on all points before, and then the others are taken out. With V the images of all that come
+    and go in the coordinates of those that stay, and ``C C' = K - V V'``, a new point is
+
+        V_i' u + C_i,going' e + C_i,coming' e'
+
+    in orthonormal functions u of those that stay, e of what goes beyond them, and e' of what only the ridge knows.
+    """
+    root, moments, _ = known
+    capacity, before, kept, order = len(root), moved.before, moved.kept, moved.order
+    gone, coming = before - kept, order - kept
+    total = gone + coming
+    product = line(moved.work, capacity, capacity)
+    images, lower = table(memory, 0, total, capacity), table(memory, total * capacity, total, total)
+    places = line(memory, total * (capacity + total), total)
+    _fill_images(moved, leaving, images, lower, places, product)
+    for i in range(coming):
+        _project(moved, i, images, lower, places, product)
+        for j in range(before):
+            root[j, before + i] = dot(root, j * capacity + j, line(product, j, before - j), before - j)
+        for q in range(coming):
+            root[before + q, before + i] = math.sqrt(ridge) * lower[gone + i, gone + q] if q <= i else 0.0
+        for j in range(before):
+            root[before + i, j] = 0.0
+        for c in range(moments.shape[1]):
+            moments[before + i, c] = 0.0
+    for k in range(kept):
+        images[0, k] = moved.work[k]
+    for i in range(coming):
+        images[0, kept + i] = before + i
+    keep(root, moments, before + coming, images[0], order, product)
+
+
+@inline_always
+def _fill_images(moved: Moved, leaving: Array, images: Array, lower: Array, places: Array, product: Array) -> None:
+    """Fill in V (r + n, kept) and C (r + n, r + n), and the places (r,) of the points that leave."""
+    origins, cross, gram, factor, kept = moved.work, moved.cross, moved.gram, moved.factor, moved.kept
+    before, gone, total = moved.before, moved.before - kept, len(images)
+    place = 0
+    for j in range(before):
+        if j - place < kept and int(origins[j - place]) == j:
+            continue
+        places[place] = j
+        place += 1
+    for x in range(total):
+        for k in range(kept):
+            at = int(origins[k])
+            product[k] = leaving[x, at] if x < gone else cross[int(origins[kept + x - gone]) - before, at]
+        for k in range(kept):
+            images[x, k] = dot(factor, k * factor.shape[1], product, k + 1)
+        for y in range(x + 1):
+            if x < gone:
+                entry = leaving[x, int(places[y])]
+            else:
+                n = int(origins[kept + x - gone]) - before
+                entry = cross[n, int(places[y])] if y < gone else gram[n, int(origins[kept + y - gone]) - before]
+            whole = entry
+            entry -= dot(images, x * images.shape[1], images[y], kept)
+            for q in range(y):
+                entry -= lower[x, q] * lower[y, q]
+            # A new point may lie in the span of all before, to rounding.
+            lower[x, y] = entry / lower[y, y] if y < x else math.sqrt(max(entry, SPAN_THRESHOLD * whole))
+
+
+@inline_always
+def _project(moved: Moved, i: int, images: Array, lower: Array, places: Array, product: Array) -> None:
+    """Fill in the projection of the i-th point that comes on all points before, (before,)."""
+    gone = moved.before - moved.kept
+    x = gone + i
+    for k in range(moved.before):
+        product[k] = 0.0
+    for q in range(gone - 1, -1, -1):  # the weights on those that go: C_going' b = C_i
+        entry = lower[x, q]
+        for y in range(q + 1, gone):
+            entry -= lower[y, q] * product[int(places[y])]
+        entry /= lower[q, q]
+        product[int(places[q])] = entry
+        for k in range(moved.kept):
+            images[x, k] -= entry * images[q, k]
+    for k in range(moved.kept):
+        share = images[x, k]
+        for m in range(k + 1):
+            product[int(moved.work[m])] += share * moved.factor[k, m]
+
+
+# A memory of samples that is cut when recent ones predict better than all.
+#
+# Beside the information of all samples of the memory stands that of recent ones, which forgets at a rate that falls as
+# the memory grows. Both predict each sample before it counts. Where the evidence for the second has come up to a bound,
+# the first becomes what the second is: older samples are forgotten, and the memory grows from there. While the target
+# stays, nothing is forgotten. It is the idea of adaptive windows (Bifet and Gavalda 2007), with a sequential test (Page
+# 1954) on the likelihoods, and with fading in the place of kept samples.
+
+MEMORY, RECENT, EVIDENCE, ALL = range(4)
+"""What a window holds: the samples that the memory counts, those that recent ones count as, the evidence, and the
+number of all samples so far."""
+
+WINDOW = 4
+"""The number of these."""
+
+STEEPNESS = 3.0
+"""p: with n samples in the memory, recent ones keep ``1 - p / n`` as one more comes.
+
+A sample then counts there as the p-th power of its age in the memory from the oldest: their mean age is n / 5 in the
+place of n / 2, and they count as a quarter. With 1 a drift is seen too late; with 7 too few samples are left.
+"""
+
+FEWEST = 12
+"""The memory from which on recent samples are set apart, so that none takes over a quarter of what is known."""
+
+LEAST, MOST = 3.0, 5.0
+"""The evidence at which the memory is cut, a logarithm: recent samples predict 20 to 148 times as likely.
+
+The most is asked where nothing was forgotten. A memory much shorter than the past says that the target moves.
+"""
+
+DEGREES = 8.0
+"""Those of freedom of the density that judges errors: one far off, as noise with heavy tails has, says little."""
+
+
+class Memory(NamedTuple):
+    """The information of all samples of a memory, that of recent ones, and the window between them.
+
+    Where the memory is not adaptive the latter two are of no rows.
+    """
+
+    known: Information
+    recent: Information
+    window: Array  # (4,)
+
+
+@cached_njit
+def learn(memory: Memory, moved: Moved, terms: Terms, ridge: float, cursor: float) -> float:
+    """Take a step's pulls and samples into both, and cut the memory where the evidence asks for it.
+
+    Returns the coordinate whose ridge is renewed next.
+    """
+    known, recent, window = memory
+    aims, order = terms.aims, moved.order
+    share = kept(window[MEMORY]) ** len(aims)
+    recent_aims = aims.copy()
+    wide, recent_wide = log_diagonal(known.root, order), log_diagonal(recent.root, order)
+    take_in(known, moved, terms, aims, 1.0)
+    take_in(recent, moved, terms, recent_aims, share)
+    wide, recent_wide = log_diagonal(known.root, order) - wide, log_diagonal(recent.root, order) - recent_wide
+    weigh(memory, wide, recent_wide, order, share, terms.curvatures, aims, recent_aims)
+    settle(known, moved, ridge, 0.0, cursor, terms.taught)
+    cursor = settle(recent, moved, ridge, 1.0 - share, cursor, terms.taught)
+    forget_old(memory, order)
+    return cursor
+
+
+@cached_njit
+def weigh(
+    memory: Memory,
+    wide: float,
+    recent_wide: float,
+    order: int,
+    share: float,
+    curvatures: ReadOnly,  # (n,)
+    aims: ReadOnly,  # (n, C)
+    recent_aims: ReadOnly,  # (n, C)
+) -> None:
+    """Add to the evidence what a step's samples say of both, and learn the noise from what remains of them.
+
+    ``wide`` is by how much half the logarithm of ``det(R'R)`` has grown, ``share`` what recent samples kept.
+    """
+    noise, recent_noise, window, count = memory.known.noise, memory.recent.noise, memory.window, len(aims)
+    if count:
+        recent_wide -= 0.5 * order * math.log(share)
+        found = log_likelihood(recent_aims, curvatures, noise, recent_wide) - log_likelihood(
+            aims, curvatures, noise, wide
+        )
+        window[EVIDENCE] = max(0.0, window[EVIDENCE] + found)
+        window[MEMORY] += count
+        window[RECENT] = share * window[RECENT] + count
+        window[ALL] += count
+    learn_noise(noise, aims, curvatures, 0.0)
+    learn_noise(recent_noise, recent_aims, curvatures, 1.0 - share)
+
+
+@cached_njit
+def kept(memory: float) -> float:
+    """Return the factor of recent samples for one more, by the number of samples in the memory."""
+    return 1.0 - STEEPNESS / memory if memory >= FEWEST else 1.0
+
+
+@cached_njit
+def bound(memory: float, samples: float) -> float:
+    """Return the evidence at which a memory of so many samples is cut, where there were so many in all, above 0."""
+    return max(LEAST, MOST + math.log(memory / samples))
+
+
+@cached_njit
+def log_diagonal(root: ReadOnly, order: int) -> float:
+    """Return half the logarithm of ``det(R'R)``."""
+    total = 0.0
+    for i in range(order):
+        total += math.log(root[i, i])
+    return total
+
+
+@cached_njit
+def log_likelihood(left: ReadOnly, curvatures: ReadOnly, noise: ReadOnly, wide: float) -> float:
+    """Return the logarithm of a step's predictive density, but for what all memories have in common.
+
+    With the noise's variance s and the samples' covariance ``s (I + V)`` around what is predicted, it is that of n
+    errors e under Student's distribution with d degrees of freedom:
+
+        -1/2 log det(I + V) - (d + n) / 2 log(1 + e' inv(I + V) e / (d s))
+
+    summed over the outputs. What the rotations leave of samples is the quadratic form, and ``det(I + V)`` is
+    ``det(H after) / det(H before)``.
+
+    Parameters
+    ----------
+    left : Array
+        What remains of the aims, (n, C).
+    curvatures : Array
+        (n,).
+    noise : Array
+        The noise's variance before the step, (3, C).
+    wide : float
+        Half the logarithm of the volume.
+    """
+    total: float = -wide * left.shape[1]
+    for c in range(left.shape[1]):
+        variance = noise[MEAN, c]
+        if variance > 0.0:
+            squares = 0.0
+            for n in range(len(left)):
+                squares += left[n, c] * left[n, c] / (curvatures[n] * variance)
+            total -= 0.5 * (DEGREES + len(left)) * math.log1p(squares / DEGREES)
+    return total
+
+
+@cached_njit
+def forget_old(memory: Memory, order: int) -> None:
+    """Replace the memory by that of recent samples, where the evidence is for it."""
+    (root, moments, noise), (recent_root, recent_moments, recent_noise), window = memory
+    if window[EVIDENCE] <= 0.0 or window[EVIDENCE] <= bound(window[MEMORY], window[ALL]):
+        return
+    outputs = moments.shape[1]
+    for i in range(order):
+        for k in range(i, order):
+            root[i, k] = recent_root[i, k]
+        for c in range(outputs):
+            moments[i, c] = recent_moments[i, c]
+    recent_noise[STEPS, 0] = max(1.0, recent_noise[STEPS, 0] * window[RECENT] / window[MEMORY])
+    take_over(noise, recent_noise)
+    window[MEMORY], window[EVIDENCE] = window[RECENT], 0.0

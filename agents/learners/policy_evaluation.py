@@ -1,0 +1,423 @@
+"""Policy evaluation: the value function of a Markov chain with rewards, as a compositional problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, GradientArguments, StepArguments, step_at
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.expansion import Expansion, length_of
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.learners import descent, polk
+from kernelswarm.agents.learners.compositional import check_pairs, check_tracking, length, put_together, together
+from kernelswarm.agents.learners.contract import Evaluated, Info
+from kernelswarm.agents.learners.descent import CAPACITY, PLANNED, share
+from kernelswarm.agents.learners.polk import CHANGES, POLK_TOOLS, CompiledPolk, Polk, PolkState
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.schedules import Relative, Schedule
+from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
+from kernelswarm.ranges import Range
+
+# The step of policy evaluation in compiled code: one of POLK on the tracked residual, and one on the values.
+
+Array = npt.NDArray[np.float64]
+
+POLK = CHANGES + 1
+"""The integers of a POLK learner; those of the residual follow those of the values."""
+
+MOVE, RESIDUAL = POLK_TOOLS, POLK_TOOLS + 1
+"""Among the addresses, POLK's step and, from `RESIDUAL` on, those that it calls on the residual; those that it calls
+on the values come first."""
+
+TRACKING = PLANNED + 1
+"""Among the sizes of a step, behind eta: beta, twice as eta."""
+
+NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
+"""The last numbers, of which there are `COUNT`: how many the residual's learner has, which stand before these."""
+
+
+@cached_njit
+def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> None:
+    """Fill in the coefficients (n, C) at the two states of each transition, from g at the first ones, (n // 2, C)."""
+    for k in range(len(tracked)):
+        for c in range(tracked.shape[1]):
+            coefficients[2 * k, c] = -2.0 * tracked[k, c]
+            coefficients[2 * k + 1, c] = 2.0 * discount * tracked[k, c]
+
+
+@cached_njit
+def errors_in(values: ReadOnly, targets: ReadOnly, tracked: Array, discount: float, errors: Array) -> None:
+    """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
+    for k in range(len(tracked)):
+        for c in range(tracked.shape[1]):
+            delta = targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c]
+            errors[k, c] = tracked[k, c] - delta
+
+
+@inline_always
+def _own(numbers: Array) -> Array:
+    return line(numbers, len(numbers) - COUNT, COUNT)
+
+
+@inline_always
+def _numbers(numbers: Array) -> Array:
+    """Return the numbers of the residual's learner."""
+    size = int(_own(numbers)[NUMBERS])
+    return line(numbers, len(numbers) - COUNT - size, size)
+
+
+@inline_always
+def _residual(storage: Array, counts: Integers, inputs: int, outputs: int) -> tuple[Array, Integers]:
+    """Return the vector and the integers of the residual's state."""
+    size = length_of(counts[CAPACITY], inputs, outputs)
+    return line(storage, size, size), line(counts, POLK, POLK)
+
+
+@cached_njit
+def _track(
+    tools: ReadOnlyIntegers,
+    numbers: ReadOnly,
+    storage: ReadOnly,
+    counts: ReadOnlyIntegers,
+    points: ReadOnly,  # (n, p)
+    states: Array,  # (n // 2, p), the first of each transition, filled in
+    rows: Array,  # (n // 2, capacity), filled in
+    tracked: Array,  # (n // 2, C), filled in
+) -> None:
+    """Evaluate g at the first states of the transitions."""
+    for k in range(len(states)):
+        for i in range(points.shape[1]):
+            states[k, i] = points[2 * k, i]
+    storage, counts = _residual(storage, counts, points.shape[1], tracked.shape[1])
+    descent.evaluate(line(tools, RESIDUAL, POLK_TOOLS), _numbers(numbers), storage, counts, states, rows, tracked)
+
+
+@cached_njit
+def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, outputs: int) -> Any:
+    """Return room for the first states, their kernel rows, and two numbers for each output."""
+    rows = first + pairs * inputs
+    tracked = rows + pairs * capacity
+    return (
+        table(scratch, first, pairs, inputs),
+        table(scratch, rows, pairs, capacity),
+        table(scratch, tracked, pairs, outputs),
+        table(scratch, tracked + pairs * outputs, pairs, outputs),
+    )
+
+
+@cached_njit
+def gradient(given: GradientArguments, found: Array) -> None:
+    """Fill in the coefficients at the node's own states."""
+    (own, outputs), inputs = given.values.shape, given.points.shape[1]
+    states, known, tracked, _ = _memory(given.scratch, 0, own // 2, inputs, given.counts[CAPACITY], outputs)
+    _track(given.tools, given.numbers, given.storage, given.counts, given.points, states, known, tracked)
+    for c in range(outputs):
+        found[own - 1, c] = 0.0  # stays where no transition begins there
+    coefficients_in(tracked, _own(given.numbers)[DISCOUNT], found)
+
+
+@cached_njit
+def step(given: StepArguments) -> float:
+    """Take a step, as :meth:`PolicyEvaluation.step` does."""
+    numbers, counts, scratch = given.numbers, given.counts, given.scratch
+    (taken, inputs), (count, outputs) = given.points.shape, given.values.shape
+    own = _own(numbers)
+    part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
+    behind = 5 * counts[CAPACITY] + taken * taken  # what POLK works with
+    stiff = line(scratch, behind, taken)
+    vector, integers = _residual(given.storage, counts, inputs, outputs)
+    if count // 2:
+        _follow_residual(given, vector, integers, behind + taken)
+    for k in range(taken):
+        stiff[k] = given.stiffness[k]
+        if k < count:  # the residual's part is explicit
+            stiff[k] -= own[CURVATURE] * part
+    error: float = step_at(given.tools[MOVE])(
+        StepArguments(
+            given.tools,
+            line(numbers, 0, len(numbers) - COUNT - int(own[NUMBERS])),
+            given.storage,
+            counts,
+            scratch,
+            given.points,
+            given.rows,
+            given.gradients,
+            given.rates,
+            stiff,
+            given.implicit,
+            given.sizes,
+            given.values,
+            given.targets,
+        )
+    )
+    counts[ROOM] = min(counts[ROOM], integers[ROOM])
+    counts[WANTS] = max(counts[WANTS], integers[WANTS])
+    return error
+
+
+@inline_always
+def _follow_residual(given: StepArguments, vector: Array, integers: Integers, behind: int) -> None:
+    """Take POLK's step on the tracked residual, whose state these are, in the scratch from ``behind`` on."""
+    tools, numbers, counts, sizes, values = given.tools, given.numbers, given.counts, given.sizes, given.values
+    own, pairs, inputs, outputs = _own(numbers), len(values) // 2, given.points.shape[1], values.shape[1]
+    memory = _memory(given.scratch, behind + 2 * pairs, pairs, inputs, counts[CAPACITY], outputs)
+    states, known, tracked, errors = memory
+    each, none = line(given.scratch, behind, pairs), line(given.scratch, behind + pairs, pairs)
+    _track(tools, numbers, given.storage, counts, given.points, states, known, tracked)
+    errors_in(values, given.targets, tracked, own[DISCOUNT], errors)
+    few = 1.0 if 2 * pairs >= own[BATCH_SIZE] else pairs / (own[BATCH_SIZE] / 2.0)
+    for k in range(pairs):
+        each[k], none[k] = sizes[TRACKING] / pairs, 0.0
+        for c in range(outputs):
+            errors[k, c] *= few
+    step_at(tools[MOVE])(
+        StepArguments(
+            line(tools, RESIDUAL, POLK_TOOLS),
+            _numbers(numbers),
+            vector,
+            integers,
+            given.scratch,
+            states,
+            known,
+            errors,
+            each,
+            none,
+            False,
+            line(sizes, TRACKING, 2),
+            tracked,
+            given.targets,
+        )
+    )
+
+
+class CompiledPolicy(CompiledPolk):
+    """The functions and numbers of policy evaluation for compiled rounds: the residual lies behind the values."""
+
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        self._tracker = CompiledPolk(learner.tracker)
+        self.tools = (*self.tools, address(polk.step, STEP), *self._tracker.tools)
+        residual = self._tracker.numbers(None)
+        own = {
+            NUMBERS: len(residual),
+            DISCOUNT: learner.discount,
+            CURVATURE: learner.loss.curvature,
+            BATCH_SIZE: learner.batch_size,
+        }
+        last = [float(own[place]) for place in range(COUNT)]
+        self._numbers = np.concatenate([self._numbers, residual, last])
+
+    @property
+    def gradient(self) -> Any:
+        return gradient
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return eta and beta, each as its learner has it, (steps, 4)."""
+        return np.column_stack([super().step_sizes(first, steps), self._tracker.step_sizes(first, steps)])
+
+    def length(self, state: Any, capacity: int) -> int:
+        return length(_sums(state), capacity)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that POLK works with, and those of g at the transitions."""
+        own = 2 + state.function.inputs + capacity + 2 * state.function.outputs
+        return int(super().scratch(state, capacity, points) + points * (1 + own))
+
+    def order(self, state: Any) -> int:
+        """Return the number of dictionary points of the larger function."""
+        return max(each.order for each in _sums(state))
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for more points in both; returns the capacity."""
+        state.vector = together(_sums(state), state.vector, points)
+        return len(state.function.points_buffer)
+
+    def storage(self, state: Any) -> Array:
+        vector: Array = state.vector
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        put_together(_sums(state), storage, capacity)
+        state.vector = storage
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        values = super().counts(state, capacity, points)
+        residual = self._tracker.counts(state.residual, capacity, self._learner.batch_size // 2)
+        values[ROOM] = min(values[ROOM], residual[ROOM])
+        values[WANTS] = max(values[WANTS], residual[WANTS])
+        return np.concatenate([values, residual])
+
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
+        super().sync(state, counts[:POLK], steps)
+        self._tracker.sync(state.residual, counts[POLK : 2 * POLK], steps)
+
+    def maintain(self, state: Any) -> None:
+        super().maintain(state)
+        self._tracker.maintain(state.residual)
+
+
+def _sums(state: Any) -> tuple[KernelSum, KernelSum]:
+    return state.function, state.residual.function
+
+
+class PolicyState(PolkState):
+    """A POLK learner's state for the value function, and another for the tracked residual."""
+
+    __slots__ = ("residual", "vector")
+
+    def __init__(self, function: Expansion, budget: float, residual: PolkState) -> None:
+        super().__init__(function, budget)
+        self.residual = residual
+        self.vector: Array | None = None
+        """The vector that holds both functions during compiled steps."""
+
+
+@dataclass(frozen=True)
+class PolicyEvaluation(Polk):
+    """Learn the value function of a Markov chain from transitions, by minimising the Bellman residual (COLK example 2).
+
+    With states x, the next states y and rewards r it minimises (COLK eq. 15)
+
+        J(V) = E_x 1/2 (E_y[r + gamma V(y) - V(x) | x])^2 + lambda / 2 ||V||^2
+
+    Samples 2k and 2k + 1 of a round are x and y of a transition, and r is the target of x. The inner mean is another
+    one at every x, so what is tracked is a function g of the state, not a number: the mean residual at x. With the
+    residuals delta = r + gamma V(y) - V(x) a step is the mean over the transitions of
+
+        g~ = g - beta (g(x) - delta) kappa(x, .)
+        V~ = (1 - eta lambda) V - eta g(x) (gamma kappa(y, .) - kappa(x, .))
+
+    both compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. g(x) is that before the step: it does not
+    know y, so that the product of the two means over y has no bias, which delta in its place would have. Under a
+    protocol values are coupled at all states of the round; an implicit step takes the coupling at the new function.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The reproducing kernel of V and of g.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization, and well below ``tracking_rate``. By default 0.1, over
+        the largest kappa(x, x) of the data where that is above 1.
+    regularization : float
+        lambda, the Tikhonov coefficient, not negative.
+    batch_size : int
+        The samples that a node draws in a round, two for each transition: even.
+    budget : Budget
+        The rule for the compression error of V.
+    discount : float
+        gamma, between 0 and 1.
+    tracking_rate : Schedule
+        beta in (0, 1], a number or a schedule. By default 0.2, as ``step_size``.
+    tracking_budget : Budget
+        The rule for the compression error of g, whose step size is beta.
+    """
+
+    loss: Loss = field(default=Squared(), init=False)
+    step_size: Schedule = field(default=Relative(0.1), metadata={"part": "schedule", "scalar": "constant"})
+    budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
+    batch_size: int = 2
+    discount: float = 0.9
+    tracking_rate: Schedule = field(default=Relative(0.2), metadata={"part": "schedule", "scalar": "constant"})
+    tracking_budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
+    on_trial: ClassVar[bool] = False  # targets are rewards, and not values of its function
+
+    ranges: ClassVar = {"discount": Range("(0, 1)", "0.9 looks about ten steps ahead")}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pairs(self.batch_size)
+        check_tracking(self.tracking_rate)
+
+    @cached_property
+    def tracker(self) -> Polk:
+        """The learner of g."""
+        return Polk(self.loss, self.kernel, self.tracking_rate, 0.0, self.batch_size // 2, self.tracking_budget)
+
+    @property
+    def gain(self) -> float | None:
+        """Twice the supremum of kappa(x, x), since a transition moves the function at x and at y."""
+        return None if self.kernel.supremum is None else 2.0 * self.kernel.supremum
+
+    def init(self, inputs: int, outputs: int) -> PolicyState:
+        """Return the state of V = 0 and g = 0 on ``inputs`` dimensions, one of each for every reward."""
+        function = Expansion(self.kernel, inputs, outputs)
+        return PolicyState(function, begun(self.budget), self.tracker.init(inputs, outputs))
+
+    def gradient(self, state: PolicyState, own: Evaluated, targets: Array) -> Array:
+        """Return the coefficients at the states, (n, C), whose mean over the rows is the mean over the transitions.
+
+        They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0.
+        """
+        tracked = self._tracked(state, own)
+        coefficients = np.zeros(own.values.shape)
+        coefficients_in(tracked.values, self.discount, coefficients)
+        return coefficients
+
+    def _tracked(self, state: PolicyState, own: Evaluated) -> Evaluated:
+        """Evaluate g at the first states of the transitions."""
+        pairs = len(own.points) // 2
+        return self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))
+
+    def step(
+        self,
+        state: PolkState,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        """Take one step of g and one of V along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, and compress.
+
+        As :meth:`Polk.step`; with own transitions, g learns from them.
+        """
+        assert isinstance(state, PolicyState)
+        if len(targets):
+            pairs = len(targets) // 2
+            if pairs:
+                tracked = self._tracked(state, evaluations[0])
+                errors = np.empty(tracked.values.shape)
+                errors_in(evaluations[0].values, targets, tracked.values, self.discount, errors)
+                errors *= share(pairs, self.tracker.batch_size)
+                self.tracker.step(state.residual, [tracked], [errors], None, targets[0 : 2 * pairs : 2])
+            if curvatures is not None:  # the residual's part is explicit
+                part = share(len(evaluations[0].points), self.batch_size)
+                curvatures = [curvatures[0] - self.loss.curvature * part, *curvatures[1:]]
+        info = super().step(state, evaluations, gradients, curvatures, targets, eta)
+        state.residual.steps = state.steps  # both count the same steps, also those without a transition
+        return info
+
+    def snapshot(self, state: PolkState) -> dict[str, Array]:
+        """Return POLK's arrays of V, and those of g as ``residual_<name>``."""
+        assert isinstance(state, PolicyState)
+        residual = self.tracker.snapshot(state.residual)
+        return {**super().snapshot(state), **{f"residual_{name}": array for name, array in residual.items()}}
+
+    def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
+        """Restore a state from the result of :meth:`snapshot`."""
+        assert isinstance(state, PolicyState)
+        super().restore(state, arrays)
+        prefix = "residual_"
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        self.tracker.restore(state.residual, own)
+
+    @property
+    def compiled(self) -> CompiledPolicy:
+        """The learner's functions and numbers for compiled rounds.
+
+        Raises
+        ------
+        NotCompiledError
+            When one of the budgets hands nothing over.
+        """
+        return CompiledPolicy(self)

@@ -1,1 +1,0 @@
-"""Learners of risk measures and values: compositional gradients."""

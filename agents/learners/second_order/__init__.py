@@ -1,1 +1,0 @@
-"""Learners that step with the second derivative of what they have seen."""

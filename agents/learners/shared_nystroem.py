@@ -1,0 +1,203 @@
+"""Nystroem features of landmarks that all nodes share: weights that neighbours can average."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import komp
+from kernelswarm.agents.arithmetic.abi import KERNEL, kernel_at
+from kernelswarm.agents.arithmetic.subspace_updates import coordinates
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.expansion import Expansion, spanning
+from kernelswarm.agents.functions.kernel_sum import combine_into
+from kernelswarm.agents.functions.subspace_function import SubspaceFunction
+from kernelswarm.agents.learners.linear_in_features import (
+    COUNT,
+    FIRST,
+    CompiledLinear,
+    FeatureState,
+    LinearInFeatures,
+    step,
+)
+from kernelswarm.agents.learners.nystroem import INDEPENDENT
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows
+from kernelswarm.agents.parts.sample import Sample, spaced
+from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.protocols.core.compiling import cached_njit
+from kernelswarm.ranges import Range
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class LandmarkFunction(SubspaceFunction):
+    """The function ``f(x) = w' U k_D(x)`` with landmarks D, (M, p), and ``U'U = inv(K_DD)``."""
+
+    __slots__ = ()
+
+    def features(self, points: Array) -> Array:
+        """Compute ``U k_D`` at ``points`` (n, p): (n, M)."""
+        found = np.empty((len(points), len(self.points)))
+        coordinates(kernel_rows(self.kernel, points, self.points), self.basis, len(self.basis), found)
+        return found
+
+    def distance(self, other: object) -> float:
+        """Compute the Hilbert distance ``||f - g||``; NaN where the landmarks differ, whose weights have no mean."""
+        if not isinstance(other, LandmarkFunction) or self.kernel != other.kernel:
+            return math.nan
+        if not np.array_equal(self.points, other.points):
+            return math.nan
+        return float(np.linalg.norm(self.coefficients - other.coefficients))
+
+
+@dataclass(frozen=True)
+class SharedNystroem(LinearInFeatures):
+    """Stochastic gradient descent on Nystroem features of landmarks that all nodes share.
+
+    With landmarks D, the same at all nodes, and ``U'U = inv(K_DD)`` the function is linear in M features
+
+        f(x) = W' z(x)        z(x) = U kappa(D, x)
+
+    whose inner products ``z(x) . z(y)`` are those of kappa(x, .) and kappa(y, .) projected on the span of D (Williams
+    and Seeger, NIPS 2000). It is `nystroem` where landmarks are known beforehand, so that neighbours can send W: what
+    `random_features` is for kernels with a spectral density this is for any, and from the data.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of a sample.
+    step_size : Schedule
+        eta, a number or a schedule; below 1 / regularization.
+    regularization : float
+        lambda, the Tikhonov coefficient, not negative.
+    batch_size : int
+        b, the samples that a node draws in a round.
+    kernel : Kernel
+        The reproducing kernel.
+    landmarks : int
+        The landmarks that are taken from the sample, at most, at least 1.
+    points : list of lists of float, or "sample"
+        D, a list for each landmark. "sample" takes points of all nodes' training data, those that are nearly in the
+        span of the others left out: nodes then know samples of each other.
+    """
+
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    landmarks: int = 50
+    points: tuple[tuple[float, ...], ...] | Literal["sample"] = "sample"
+
+    ranges: ClassVar = {"landmarks": Range("[1, inf)", "20 to 500 are usual")}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.points == "sample":
+            return
+        if not self.points or len({len(point) for point in self.points}) > 1:
+            raise RefusedKey("points", f'= {self.points!r} must be lists of the same length, one at least, or "sample"')
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into numbers."""
+        return ("points",) if self.points == "sample" else ()
+
+    def resolved(self, sample: Sample) -> Self:
+        """Return the learner with landmarks from a sample of the data."""
+        chosen = np.unique(sample.points[spaced(len(sample.points), self.landmarks)], axis=0)
+        return replace(self, points=tuple(map(tuple, chosen[spanning(self.kernel, chosen, INDEPENDENT)].tolist())))
+
+    @property
+    def gain(self) -> float | None:
+        """The supremum of kappa(x, x), which ``||z(x)||^2`` is at most."""
+        return self.kernel.supremum
+
+    def init(self, inputs: int, outputs: int) -> FeatureState:
+        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        if isinstance(self.points, str):
+            raise RefusedKey(
+                "points",
+                f'= "{self.points}" is a word that training data turn into numbers before learning starts: take '
+                "resolved_learner(learner, ...), or give points",
+            )
+        if len(self.points[0]) != inputs:
+            raise RefusedKey(
+                "points", f"has {len(self.points[0])} numbers for each landmark, and there are {inputs} inputs"
+            )
+        kernel: Any = self.kernel  # a frozen dataclass, which the cache finds again
+        points, basis = _landmarks(kernel, self.points)
+        nothing = np.zeros((len(points), outputs))
+        return FeatureState(LandmarkFunction(self.kernel, points, basis, np.eye(len(points)), nothing))
+
+    def function_from(self, arrays: Mapping[str, Array]) -> LandmarkFunction:
+        names = ("points", "basis", "mixing", "coefficients")
+        return LandmarkFunction(self.kernel, *(arrays[name] for name in names))
+
+    @property
+    def compiled(self) -> "CompiledLandmarks":
+        """The learner's functions and numbers for compiled rounds."""
+        return CompiledLandmarks(self)
+
+
+@lru_cache(maxsize=16)
+def _landmarks(kernel: Kernel, points: tuple[tuple[float, ...], ...]) -> tuple[Array, Array]:
+    """Return D (M, p) and U' (M, M); all nodes of a process share the arrays."""
+    found = np.array(points, dtype=np.float64)
+    apart = spanning(kernel, found, komp.SPAN_THRESHOLD)
+    if len(apart) < len(found):
+        first = min(set(range(len(found))) - set(apart.tolist()))
+        raise RefusedKey(f"points[{first}]", f"= {list(points[first])!r} is in the span of the others: leave it out")
+    basis = np.ascontiguousarray(Expansion.from_arrays(kernel, found, np.zeros((len(found), 1))).factor.T)
+    found.flags.writeable = basis.flags.writeable = False
+    return found, basis
+
+
+KERNEL_NUMBERS = FIRST
+"""How many numbers the kernel has; they follow, then the landmarks (M, p) and U' (M, M)."""
+
+
+@cached_njit
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values."""
+    count, inputs, size = int(numbers[COUNT]), points.shape[1], len(points)
+    first = KERNEL_NUMBERS + 1
+    landmarks = first + int(numbers[KERNEL_NUMBERS])
+    cross = np.empty((size, count))
+    kernel_numbers = line(numbers, first, int(numbers[KERNEL_NUMBERS]))
+    kernel_at(tools[0])(kernel_numbers, points, table(numbers, landmarks, count, inputs), cross)
+    coordinates(cross, table(numbers, landmarks + count * inputs, count, count), count, rows)
+    combine_into(rows, table(storage, 0, count, values.shape[1]), count, values)
+
+
+class CompiledLandmarks(CompiledLinear):
+    """The learner's functions and numbers for compiled rounds.
+
+    Parameters
+    ----------
+    learner : SharedNystroem
+        The learner.
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+    step = staticmethod(step)
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        self.tools = (address(kernel_form(learner.kernel).cross, KERNEL),)
+
+    def features(self, state: Any) -> int:
+        """Return the number of features; their weights are the whole state."""
+        return len(state.function.coefficients)
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the learner, the kernel and the landmarks."""
+        function, kernel = state.function, kernel_form(self._learner.kernel).numbers
+        own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
+        return np.concatenate([own, [len(kernel)], kernel, function.points.reshape(-1), function.basis.reshape(-1)])

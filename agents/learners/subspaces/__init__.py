@@ -1,1 +1,0 @@
-"""Learners whose features follow the samples."""

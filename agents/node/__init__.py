@@ -1,1 +1,0 @@
-"""One node of the network: its agent, what is kept of it, samples drawn ahead."""

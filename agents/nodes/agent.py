@@ -1,0 +1,296 @@
+"""A node whose neighbours exchange points and function values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.views import cube, table
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox, LastSent, recalled, remembered
+from kernelswarm.agents.nodes.node import DivergenceError, Draws, Node
+from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
+from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule, recorded
+from kernelswarm.protocols.core.compiling import ReadOnly, force_inline, inline_always, njit_no_refcount
+from kernelswarm.protocols.links.realization import Conditions
+from kernelswarm.protocols.replay import certainty_of, replay_of
+
+Array = npt.NDArray[np.float64]
+
+
+def columns_behind_values(rule: Exchange) -> int:
+    """Return the columns that messages have behind the values: 1 for the row sums of pairs, where both ends limit
+    them, and 1 more for variances, where these travel."""
+    limited = rule.communicates and rule.form == "symmetric" and rule.step == "implicit"
+    return int(limited) + int(limited and certainty_of(rule) > 0.0)
+
+
+class Agent(Node):
+    """A node that sends its points, and answers its neighbours' with its function's values there.
+
+    Points travel one round ahead of their answers. Two rounds prime the network: the first only sends points, the
+    second answers them.
+
+    Parameters
+    ----------
+    neighborhood : Neighborhood
+        The node's label, its neighbours and what is known of its links.
+    slots : sequence of int
+        The place of this node among each neighbour's own neighbours.
+    learner : Learner
+        The local learner.
+    rule : Rule
+        The protocol.
+    source : Draws
+        The node's samples.
+    inputs, outputs, targets : int
+        p, C and q.
+    steps : int
+        The steps that it takes in a round of the network.
+    """
+
+    __slots__ = (
+        "_gain",
+        "_symmetric",
+        "batch_sizes",
+        "buffer",
+        "rule",
+    )
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        slots: Sequence[int],
+        learner: Learner,
+        rule: Rule,
+        source: Draws,
+        inputs: int,
+        outputs: int,
+        targets: int,
+        steps: int = 1,
+    ) -> None:
+        super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs, targets, steps)
+        self.rule = rule
+        self.batch_sizes = neighborhood.batch_sizes
+        """b of each neighbour."""
+        self.links = rule.init(neighborhood)
+        self._symmetric = rule.form == "symmetric"
+        self._gain = learner.gain
+        replay = replay_of(rule)
+        self.buffer = ReplayBuffer(replay, inputs, neighborhood) if replay.points and self.neighbors else None
+
+    def duals(self) -> Array | None:
+        """Return the dual variables of the node's directed edges, (deg,), or None."""
+        return self.rule.duals(self.links)
+
+    def record(self) -> LinkRecord:
+        return recorded(self.rule, self.links, len(self.neighbors))
+
+    def scalars_sent(self, rounds: int, own: int, others: int) -> int:
+        """Count what is sent in some rounds: to each neighbour the node's ``own`` points, and answers at the ``others``
+        of all together; symmetric, also its values there, row sums and dual variables."""
+        degree = len(self.neighbors)
+        count = degree * own * self.width + others * self.outputs
+        if self._symmetric:
+            count += degree * (own * self.outputs + rounds * self.rule.sends_duals)
+            count += columns_behind_values(self.rule) * (degree * own + others)
+        return count
+
+    def check_stability(self, rate: float, curvature: float) -> None:
+        """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""
+        # A quadratic term of curvature r at one point multiplies the error there by 1 - eta/b r kappa(x, x) a round.
+        if self._gain is not None and rate * self._gain * curvature >= 2.0:
+            raise DivergenceError(
+                self.node,
+                self.round // self._steps + 1,
+                f"the explicit step needs step_size / batch_size * curvature below 2, and it is "
+                f"{rate * self._gain * curvature:.3g} (curvature {curvature:.3g})",
+                'use protocol.step = "implicit", or lower learner.step_size' + self.coupling_remedy(),
+            )
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the points that it keeps to replay; what is in flight is computed again."""
+        return {} if self.buffer is None else self.buffer.arrays()
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
+        if self.buffer is not None:
+            self.buffer.take_over(arrays)
+
+
+# A node on unreliable links that may sleep.
+
+
+class LossyAgent(Agent):
+    """A node on unreliable links or with a clock of its own.
+
+    It learns as the :class:`Agent` as long as every message arrives in time. Where one does not, its edge takes no part
+    in the round's step (or the last message takes it once more). What arrives late couples the two functions at the
+    points that it is about, where the node evaluates its present function. A node that is not awake does nothing: it
+    draws no sample, and its neighbours receive nothing.
+
+    Parameters
+    ----------
+    neighborhood, slots, learner, rule, source, inputs, outputs, targets
+        As of :class:`Agent`.
+    conditions : Conditions
+        Links and clock.
+    """
+
+    def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
+        super().__init__(neighborhood, *parts)
+        degree = len(self.neighbors)
+        self.conditions = conditions
+        self._neighborhood = neighborhood
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors)
+        self.drawn: dict[int, tuple[Array, Array]] = {}
+        """The node's own samples by the round in which it sent their points."""
+        self.predicted: dict[int, Array] = {}
+        """What its function predicted there before it learned from them, by the same rounds."""
+        self.sent_at = NO_ANSWER, NO_ANSWER
+        """The rounds in which it sent the points that it learns from next, and those that follow."""
+        self.received_at = np.full(degree, NO_ANSWER)
+        """The rounds in which the neighbours' points were drawn that it has evaluated."""
+        self.used = np.full((degree, 2), NO_ANSWER)
+        """The rounds of the last messages whose answers, and whose own values, it has learned from."""
+        self.last_sent: list[LastSent | None] = [None] * degree
+        self.quiet = np.zeros(degree, dtype=np.bool_)
+        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        self.without_points = False
+        """Whether its points travel in the message of another copy of the learner."""
+        self.asks = neighborhood.asks[:degree] or (True,) * degree
+        self.asked = neighborhood.asked[:degree] or (True,) * degree
+
+    def begin_anew(self) -> None:
+        """Reset the learner and the links to their state before the first round."""
+        self.state, self.links = self.learner.init(self.width, self.outputs), self.rule.init(self._neighborhood)
+        self.bound_noise()
+        if self.buffer is not None:
+            self.buffer.forget()
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the messages received and sent, and the rounds of the node's samples."""
+        tally = self.tally
+        assert tally.traffic is not None
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "lossy.now": np.array([self.now, *self.sent_at]),
+            "lossy.received_at": self.received_at.copy(),
+            "lossy.used": self.used.copy(),
+            "lossy.quiet": self.quiet.copy(),
+            "lossy.traffic": tally.traffic.copy(),
+        }
+        arrays |= remembered(self.drawn, self.predicted, self.last_sent) | self.inbox.arrays()
+        return arrays | super().further_arrays()
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
+        self.now, *sent_at = arrays["lossy.now"].tolist()
+        self.sent_at = sent_at[0], sent_at[1]
+        self.received_at, self.used = arrays["lossy.received_at"].copy(), arrays["lossy.used"].copy()
+        self.quiet = arrays["lossy.quiet"].copy()
+        self.tally.traffic = arrays["lossy.traffic"].copy()
+        self.drawn, self.predicted, self.last_sent = recalled(arrays, len(self.neighbors))
+        self.inbox.take_over(arrays)
+        super().take_further(arrays)
+
+
+# Which pairs of neighbours pull, and where one learns from the other, which is surer.
+
+TIE = 1e-6
+"""Variances that differ by less, as a share, are alike: what was learned leaves s times the teacher's, up to rounding,
+which must not say whether it is learned once more."""
+
+
+@inline_always
+def _surer(ratio: float, mine: float, theirs: float) -> bool:
+    """Tell whether a neighbour is surer than the node by more than the ratio: both ends decide alike."""
+    return 0.0 < ratio * theirs * (1.0 + TIE) < mine
+
+
+@njit_no_refcount
+def learn_from_surer_in(
+    ratio: float,
+    variances: ReadOnly,
+    others: ReadOnly,
+    values: ReadOnly,
+    answers: ReadOnly,
+    pulls: Array,
+    curvatures: Array,
+    samples: int,
+    weights: tuple[float, float],
+    taught: Array,
+) -> None:
+    """Find the pairs whose ends are about equally sure, which pull, and those in which the less sure end learns.
+
+    With v_i and v_j the variances of a node and a neighbour at a point, the node learns there from the neighbour with
+    the least v_j if ``v_i > s v_j``. The pair does not pull then, nor where ``v_j > s v_i``.
+
+    Parameters
+    ----------
+    ratio : float
+        s, above 1.
+    variances, others : Array
+        v_i (n,), and v_j of each neighbour (deg, n), in one unit.
+    values, answers : Array
+        The node's values (n, C), and each neighbour's, (deg, n, C).
+    pulls, curvatures : Array
+        The pulls of each neighbour (deg, n, C) and their curvatures (deg, n), set to 0 where a pair does not pull.
+    samples : int
+        How many points, the first ones, are the node's own samples.
+    weights : tuple of float
+        How much a gap counts at a sample and at any other point when the dictionary is chosen.
+    taught : Array
+        (n, 2 C + 1), filled: the value that is learned, the weighted gap ``f_i - f_j``, and the variance ``s v_j`` that
+        it leaves; the last is 0 where nothing is learned.
+    """
+    degree, size, outputs = answers.shape
+    for k in range(size):
+        best = -1
+        for j in range(degree):
+            if _surer(ratio, variances[k], others[j, k]):
+                if best < 0 or others[j, k] < others[best, k]:
+                    best = j
+            elif not _surer(ratio, others[j, k], variances[k]):
+                continue
+            curvatures[j, k] = 0.0
+            for c in range(outputs):
+                pulls[j, k, c] = 0.0
+        taught[k, 2 * outputs] = ratio * others[best, k] if best >= 0 else 0.0
+        weight = weights[0] if k < samples else weights[1]
+        for c in range(outputs):
+            taught[k, c] = answers[best, k, c] if best >= 0 else 0.0
+            taught[k, outputs + c] = weight * (values[k, c] - answers[best, k, c]) if best >= 0 else 0.0
+
+
+@force_inline
+def learn_from_one_in(
+    ratio: float,
+    variances: ReadOnly,
+    others: ReadOnly,
+    values: ReadOnly,
+    answers: ReadOnly,
+    pulls: Array,
+    curvatures: Array,
+    weight: float,
+    taught: Array,
+) -> None:
+    """Do so at points that are no samples, and at which there is one neighbour, whose variances are (n,).
+
+    Its values and pulls are (n, C), and their curvatures (n,).
+    """
+    size, outputs = answers.shape
+    learn_from_surer_in(
+        ratio,
+        variances,
+        table(others, 0, 1, size),
+        values,
+        cube(answers, 0, 1, size, outputs),
+        cube(pulls, 0, 1, size, outputs),
+        table(curvatures, 0, 1, size),
+        0,
+        (1.0, weight),
+        taught,
+    )

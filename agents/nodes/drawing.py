@@ -1,0 +1,302 @@
+"""Samples, and the sizes of the steps on them, for many rounds at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import CompiledLearner
+from kernelswarm.agents.learners.plain import PlainLearner
+from kernelswarm.agents.nodes.agent import Agent
+from kernelswarm.agents.nodes.arrays import Links, ends_of
+from kernelswarm.agents.nodes.node import Ahead, Node, UnevenDraws, follow_bands
+from kernelswarm.agents.nodes.pooled_bands import UnreliablePooledBands
+from kernelswarm.protocols.contract import fulfils
+from kernelswarm.protocols.core.addresses import Integers
+
+Array = npt.NDArray[np.float64]
+
+AHEAD = 2**22
+"""Numbers that are drawn ahead, at most, for all nodes together."""
+
+LONGEST = 256
+"""Rounds for which samples are drawn ahead, at most."""
+
+NOT_KEPT = np.zeros((0, 0, 0, 0))
+
+
+class Batches(NamedTuple):
+    """The samples of T rounds, and behind them the points that nodes replay."""
+
+    points: Array  # (V + outside, T, n, p)
+    targets: Array  # (V, T, b, q)
+    samples: Integers  # (T, V) how many there are
+    sent: Integers  # (T, V + outside) how many points with those that are replayed
+
+    def since(self, at: int) -> "Batches":
+        """Return those of a round and all later ones, views."""
+        return Batches(self.points[:, at:], self.targets[:, at:], self.samples[at:], self.sent[at:])
+
+    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Batches":
+        """Return the first two, and behind them what nodes have drawn.
+
+        What others draw, and what is replayed, is not known yet.
+
+        Parameters
+        ----------
+        drawn, counts
+            As of :func:`draw_rounds`.
+        """
+        nodes, rounds = len(self.targets), len(counts)
+        points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
+        targets = np.zeros((nodes, rounds + 2, *self.targets.shape[2:]))
+        points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
+        sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
+        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
+            part_in(x, y, each, points[i, 2:], targets[i, 2:])
+        sent[:2], sent[2:, :nodes] = self.sent[:2], counts
+        return Batches(points, targets, np.concatenate([self.samples[:2], counts]), sent)
+
+    def behind(self) -> list[tuple[Array, Array]]:
+        """Return the samples behind the first two rounds as they were drawn: points (n, p) and targets (n, q) of each
+        node."""
+        there = np.arange(self.points.shape[2]) < self.samples[2:, :, np.newaxis]  # (T - 2, V, n)
+        found = zip(self.points, self.targets, there.swapaxes(0, 1), strict=False)
+        return [(x[2:][some], y[2:][some[:, : y.shape[1]]]) for x, y, some in found]
+
+
+class Laid(NamedTuple):
+    """The samples of T rounds, round by round, with as much room for each node as the largest batch takes."""
+
+    points: Array  # (T, V, b, p)
+    targets: Array  # (T, V, b, q)
+    counts: Integers  # (T, V) how many there are
+
+    @staticmethod
+    def nothing(nodes: int, size: int, inputs: int, columns: int) -> "Laid":
+        """Return room for batches of up to so many samples, and none of them."""
+        points, targets = np.zeros((0, nodes, size, inputs)), np.zeros((0, nodes, size, columns))
+        return Laid(points, targets, np.zeros((0, nodes), dtype=np.int64))
+
+    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Laid":
+        """Return these, and behind them what nodes have drawn; both as of :func:`draw_rounds`."""
+        first = len(self.counts)
+        points, targets = (np.zeros((first + len(counts), *each.shape[1:])) for each in self[:2])
+        points[:first], targets[:first] = self.points, self.targets
+        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
+            part_in(x, y, each, points[first:, i], targets[first:, i])
+        return Laid(points, targets, np.concatenate([self.counts, counts]))
+
+    def behind(self, cursors: Sequence[int]) -> list[tuple[Array, Array]]:
+        """Return what nodes have not taken, that have taken those of so many rounds, (V,): points (n, p) and targets
+        (n, q) of each."""
+        there = np.arange(self.points.shape[2]) < self.counts[:, :, np.newaxis]
+        each = ((slice(at, None), i) for i, at in enumerate(cursors))
+        return [(self.points[those][there[those]], self.targets[those][there[those]]) for those in each]
+
+    def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> "Laid":
+        """Draw for more rounds, what is left included, where nodes have taken those of so many, (V,)."""
+        for agent, left in zip(agents, self.behind(cursors), strict=True):
+            put_back(agent, *left)
+        room = *self.points.shape[1:], self.targets.shape[3]
+        drawn = draw_rounds(agents, rounds, room[1], room[2] + room[3])
+        return Laid.nothing(*room).followed_by(*drawn)
+
+
+def follow_steps(
+    nodes: Sequence[Node],
+    predicted: Array,
+    targets: Array,
+    counts: Integers,
+    first: Sequence[int],
+    reached: Sequence[int],
+    rounds: int,
+) -> None:
+    """Adapt each node's band to the steps that it took in some rounds.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Those that have bands.
+    predicted, targets, counts : Array
+        (T, V, b, C), (T, V, b, q) and (T, V): predictions before each step, targets, and numbers of samples.
+    first, reached : sequence of int
+        The step that each node took first, and that which it takes next.
+    rounds : int
+        In which they were taken.
+    """
+    pool, begin = nodes[0].pool, min(first)
+    if isinstance(pool, UnreliablePooledBands):
+        learned = slice(begin, max(*reached, begin + 1))
+        pool.follow_steps(
+            *by_nodes(predicted[learned], targets[learned]), counts[learned], np.array(first) - begin, rounds
+        )
+        return
+    for i, (node, begin, end) in enumerate(zip(nodes, first, reached, strict=True)):
+        learned = slice(begin, end)
+        known = counts[learned, i : i + 1]
+        follow_bands(
+            [node], *by_nodes(predicted[learned, i : i + 1], targets[learned, i : i + 1]), known, 0, end - begin
+        )
+
+
+def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:
+    """Return arrays by rounds, (T, V, b, .), as arrays by nodes, (V, T, b, .)."""
+    return np.ascontiguousarray(predicted.swapaxes(0, 1)), np.ascontiguousarray(targets.swapaxes(0, 1))
+
+
+def part_in(x: Array, y: Array, counts: Integers, points: Array, targets: Array) -> None:
+    """Fill in points (T, n, p) and targets (T, b, q) of batches, of which each has so many of the samples (m, p) and
+    (m, q), (T,)."""
+    rounds = len(counts)
+    size = len(x) // rounds if rounds else 0
+    if size * rounds == len(x) and (counts == size).all():
+        points[:, :size] = x.reshape(rounds, size, x.shape[1])
+        targets[:, :size] = y.reshape(rounds, size, y.shape[1])
+        return
+    there = np.arange(targets.shape[1]) < counts[:, np.newaxis]
+    points[:, : targets.shape[1]][there], targets[there] = x, y
+
+
+def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
+    """Return for how many rounds to draw where they are asked for one by one: for as many as have been run, so that
+    short runs draw little that they do not need, and long ones seldom; before the first, for those that prime.
+
+    Samples that come unevenly are not drawn for later: snapshots do not say how many belong to each round.
+    """
+    if any(fulfils(agent.source, UnevenDraws) for agent in agents):
+        return rounds
+    return max(rounds, min(abs(completed), LONGEST))
+
+
+def draw_rounds(
+    agents: Sequence[Node], rounds: int, size: int, columns: int
+) -> tuple[list[tuple[Array, Array]], Integers]:
+    """Draw samples for up to so many rounds, in the last of which data may end, or have ended.
+
+    Parameters
+    ----------
+    agents : sequence of Node
+        Those that draw, each with a batch size of its own, at most ``size``.
+    rounds : int
+        At least 1.
+    columns : int
+        p + q, the numbers of a sample.
+
+    Returns
+    -------
+    drawn : list of tuple of Array
+        For each agent all of its points (n, p) and targets (n, q).
+    counts : Array
+        (T, V) how many of them belong to each round.
+    """
+    known = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
+    drawn: list[tuple[Array, Array]] = []
+    sizes = [agent.learner.batch_size for agent in agents]
+    counts = np.repeat(np.array([sizes], dtype=np.int64), known, axis=0)
+    for i, (agent, b) in enumerate(zip(agents, sizes, strict=True)):
+        if fulfils(agent.source, UnevenDraws):
+            points, targets, counts[:, i] = agent.source.draw_each(known, b)
+        else:
+            points, targets = agent.source.draw(known * b)
+            if len(points) < known * b:
+                counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
+        drawn.append((points, targets))
+    return drawn, counts
+
+
+def sizes_ahead(
+    agents: Sequence[Node],
+    forms: Sequence[CompiledLearner],
+    stepped: int | Integers,
+    steps: int,
+    samples: Integers | None = None,
+    by_rounds: bool = False,
+) -> Array:
+    """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones, (V,)
+    or of all, yet; ``samples`` (T, V), where given, are all points that they are on. In memory they lie by nodes, or by
+    rounds."""
+    known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
+    each: list[Array] = []
+    before = [stepped] * len(agents) if isinstance(stepped, int) else stepped.tolist()
+    for agent, form, uncounted in zip(agents, forms, before, strict=True):
+        first = form.steps(agent.state) + uncounted
+        if (id(form), first) not in known:
+            known[id(form), first] = form.step_sizes(first, steps)
+        each.append(known[id(form), first])
+    most = max(own.shape[1] for own in each)
+    sizes = np.zeros((steps, len(agents), most)).swapaxes(0, 1) if by_rounds else np.zeros((len(agents), steps, most))
+    for i, (row, own, agent, form) in enumerate(zip(sizes, each, agents, forms, strict=True)):
+        row[:, : own.shape[1]] = own
+        if isinstance(form, PlainLearner):
+            form.follow(agent.state, row, samples is None or bool(samples[:, i].any()))
+    return sizes
+
+
+def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Integers:
+    """Return b of the agents and of the nodes elsewhere that send to them, (V + outside,)."""
+    sizes = np.zeros(len(places), dtype=np.int64)
+    for agent in agents:
+        sizes[places[agent.node]] = agent.learner.batch_size
+        for other, size in zip(agent.neighbors, agent.batch_sizes, strict=False):
+            sizes[places[other]] = size
+    return sizes
+
+
+def put_back(agent: Node, points: Array, targets: Array) -> None:
+    """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source."""
+    while isinstance(agent.source, Ahead):  # however often samples are put back, there is one such source
+        left = agent.source.left
+        if len(left[0]):
+            points, targets = np.concatenate([points, left[0]]), np.concatenate([targets, left[1]])
+        agent.source = agent.source.source
+    if len(points):
+        agent.source = Ahead(points, targets, agent.source)
+
+
+def in_flight(
+    agents: Sequence[Agent], places: Mapping[int, int], outside: Sequence[int], sizes: Integers, room: int
+) -> Batches:
+    """Return what agents learn from next and then, nothing at first, and what neighbours have in the first of both.
+
+    Batches have up to so many samples, (V + outside,), and nodes send up to ``room`` points. What nodes outside have
+    sent last is not known yet.
+    """
+    points = np.zeros((len(places), 2, room, agents[0].width))
+    targets = np.zeros((len(agents), 2, int(sizes.max()), agents[0].targets.shape[1]))
+    samples, sent = np.zeros((2, len(agents)), dtype=np.int64), np.zeros((2, len(places)), dtype=np.int64)
+    for i, agent in enumerate(agents):
+        for at, (x, y) in enumerate(((agent.points, agent.targets), agent.following)):
+            points[i, at, : len(x)], targets[i, at, : len(y)] = x, y
+            samples[at, i], sent[at, i] = len(y), len(x)
+    elsewhere = set(outside)
+    for agent in agents if elsewhere else ():
+        for other, x in zip(agent.neighbors, agent.received_points, strict=True):
+            if other in elsewhere:
+                points[places[other], 0, : len(x)], sent[0, places[other]] = x, len(x)
+    return Batches(points, targets, samples, sent)
+
+
+def hand_over(agents: Sequence[Agent], places: Mapping[int, int], batches: Batches) -> list[tuple[Array, Array]]:
+    """Give agents, which are settled, the first of some batches, with what neighbours have in it, and the second as
+    what follows; returns what was drawn behind these: points (n, p) and targets (n, q) of each."""
+    points, targets, samples, sent = batches
+    for i, agent in enumerate(agents):
+        agent.points, agent.targets = points[i, 0, : sent[0, i]].copy(), targets[i, 0, : samples[0, i]].copy()
+        agent.following = points[i, 1, : sent[1, i]].copy(), targets[i, 1, : samples[1, i]].copy()
+        agent.received_points = [
+            points[k, 0, : sent[0, k]].copy() for k in (places[other] for other in agent.neighbors)
+        ]
+    return batches.behind()
+
+
+def at_neighbors(links: Links, counts: Integers) -> Integers:
+    """Return the sum over each node's neighbours, (V,), of what is counted at each node, (V + outside,)."""
+    found = np.bincount(ends_of(links), counts[links.other], minlength=len(links.start) - 1)
+    return np.asarray(found, dtype=np.int64)
+
+
+def stepped_on(links: Links, sent: Integers, symmetric: bool) -> Integers:
+    """Return how many points each node's step is on, (V,), where nodes send so many, (V + outside,)."""
+    return sent[: len(links.start) - 1] + at_neighbors(links, sent) * symmetric

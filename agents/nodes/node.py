@@ -1,0 +1,347 @@
+"""What every node of the network is, whatever it sends: its learner, its samples, its sums. The only mutable object."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, PredictiveVariance
+from kernelswarm.agents.nodes import conformal_band
+from kernelswarm.agents.nodes.conformal_band import ConstantBand
+from kernelswarm.agents.nodes.pooled_bands import PooledBands
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, strengths_of
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.parameters.least_squares import learn_at_most
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+PRIMING = 2
+"""Rounds that only fill the links: points are sent in the first, answered in the second, learned from in the third."""
+
+DIVERGED = 1e8
+"""Values larger than this multiple of (1 + the largest target seen) are taken for divergence."""
+
+
+class DivergenceError(ArithmeticError):
+    """A learner's values or dual variables grow without bound; the message names the key to lower."""
+
+    def __init__(self, node: int, round: int, cause: str, remedy: str) -> None:
+        super().__init__(node, round, cause, remedy)
+        self.node = node
+        self.round = round
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"node {self.node} diverged in round {self.round}: {self.cause}: {self.remedy}"
+
+
+class Draws(Protocol):
+    """The samples of one node, in the order in which it learns from them."""
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return the next points (b, p) with their targets (b, q); fewer, at last none, when the data is used up."""
+        ...
+
+
+@runtime_checkable
+class UnevenDraws(Draws, Protocol):
+    """Samples of which a draw may give fewer than it asks for although more come later."""
+
+    def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
+        """Return the points and targets of so many draws, one behind the other, and how many each gave, (draws,)."""
+        ...
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums since the last report, and, from the violation on, of the whole run.
+
+    ``constraint_rounds`` are the rounds in which an edge delivered something. Where links are not ideal,
+    ``bytes_sent`` is counted, and ``traffic`` (deg, 4) holds the messages to this node that were sent, delivered,
+    lost and dropped as too old.
+    """
+
+    rounds: int = 0
+    samples: int = 0
+    loss: float = 0.0
+    compression_error: float = 0.0
+    constraint_values: Array = field(default_factory=lambda: np.zeros(0))
+    constraint_rounds: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    violation: Array = field(default_factory=lambda: np.zeros(0))
+    scalars_sent: int = 0
+    bytes_sent: float = 0.0
+    traffic: Integers | None = None
+
+    @staticmethod
+    def of(degree: int) -> Tally:
+        """Return sums that begin, for so many edges."""
+        return Tally(
+            constraint_values=np.zeros(degree),
+            constraint_rounds=np.zeros(degree, dtype=np.int64),
+            violation=np.zeros(degree),
+        )
+
+
+class Node(ABC):
+    """A node between rounds: its learner, its samples, the points in flight.
+
+    Rounds run in arrays, into which nodes move before the first one. They are brought up to date when they are asked
+    for.
+
+    Parameters
+    ----------
+    neighborhood : Neighborhood
+        The node's label, its neighbours and what is known of its links.
+    slots : sequence of int
+        The place of this node among each neighbour's own neighbours.
+    learner : Learner
+        The local learner.
+    rule : object
+        The protocol.
+    talks : bool
+        Whether neighbours exchange anything.
+    source : Draws
+        The node's samples.
+    inputs, outputs, targets : int
+        p, C and q.
+    steps : int
+        The steps that it takes in a round of the network.
+    """
+
+    __slots__ = (
+        "_described",
+        "_steps",
+        "band",
+        "distinct",
+        "following",
+        "largest_target",
+        "learner",
+        "level",
+        "links",
+        "neighbors",
+        "node",
+        "now",
+        "outputs",
+        "points",
+        "pool",
+        "received_points",
+        "round",
+        "samples",
+        "slots",
+        "source",
+        "state",
+        "tally",
+        "targets",
+        "width",
+    )
+
+    links: Any
+    """What the node keeps of its links: arrays, numbers and tuples of them."""
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        slots: Sequence[int],
+        learner: Learner,
+        rule: object,
+        talks: bool,
+        source: Draws,
+        inputs: int,
+        outputs: int,
+        targets: int,
+        steps: int = 1,
+    ) -> None:
+        self.node = neighborhood.node
+        self.neighbors = neighborhood.neighbors if talks else ()
+        self.slots = tuple(slots) if talks else ()
+        self.learner = learner
+        self.source = source
+        self.outputs = outputs
+        self.width = inputs
+        """The columns of what it sends to all neighbours: p of points, or the numbers of a vector."""
+        self._described = rule
+        self._steps = steps
+        self.state = learner.init(inputs, outputs)
+        self.round = 0
+        self.now = 0
+        """The round of the network that comes next, those included that prime it."""
+        self.samples = 0
+        self.distinct = neighborhood.distinct
+        self.largest_target = 0.0
+        self.tally = Tally.of(len(self.neighbors))
+        self.points, self.targets = np.zeros((0, inputs)), np.zeros((0, targets))
+        """What it learns from next, none at first: samples with the points to replay behind them, (b + r, p), and the
+        samples' targets, (b, q)."""
+        self.following = self.points, self.targets
+        """What follows."""
+        self.received_points = [self.points] * len(self.neighbors)
+        """The points of each neighbour at which it answers."""
+        self.level: float | None = None
+        """The share of targets that its band is to hold; None without a band."""
+        self.band: Array | None = None
+        """The conformal band, (C, 5), or (C, 12) of one that is pooled, where it has one."""
+        self.pool: PooledBands | None = None
+        """The bands of all nodes of this process, where they are pooled."""
+        self.bound_noise()
+
+    def bound_noise(self) -> None:
+        """Estimate the noise from samples only that the node has not learned from."""
+        learner = self.learner
+        if fulfils(learner, LearnerWithVariance):
+            learn_at_most(learner.noise(self.state), self.distinct // self.learner.batch_size)
+
+    def keep_band(self, level: float, conformally: bool, pooled: bool = False) -> None:
+        """Have a band of this level, which the samples adapt from now on where it is a conformal one."""
+        self.level = level
+        self.band = conformal_band.empty_band(self.outputs, level, pooled) if conformally else None
+
+    def follow_band(self, values: Array, targets: Array, rounds: int = 1) -> None:
+        """Adapt the conformal band, where there is one, to rounds of which the values before the steps are known."""
+        if self.band is not None and len(targets):
+            assert self.level is not None
+            conformal_band.follow(self.band, values, targets, self.level, self.distinct, rounds)
+
+    @abstractmethod
+    def duals(self) -> Array | None:
+        """Return the dual variables of the node's directed edges, (deg,), or None."""
+
+    @abstractmethod
+    def record(self) -> LinkRecord:
+        """Return the record of the node's directed edges."""
+
+    @property
+    def times(self) -> float:
+        """How often each sample that the node has learned from was seen, at least 1, on average."""
+        return max(1.0, self.samples / self.distinct)
+
+    def check_values(self, values: Array) -> None:
+        """Raise DivergenceError where the function's values are far beyond the targets."""
+        if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
+            raise DivergenceError(
+                self.node,
+                self.round // self._steps + 1,
+                f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
+                self.remedy(),
+            )
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """Raise what a part raised at this node's turn in compiled code: whoever asks finds the node on the stack."""
+        raise error
+
+    def remedy(self) -> str:
+        """Name the keys to lower where the function grows without bound, with their values."""
+        lower = f"lower learner.step_size = {self.learner.eta(self.state):g}"
+        return lower + _or_lower("learner", self.learner) + self.coupling_remedy()
+
+    def coupling_remedy(self) -> str:
+        return _or_lower("protocol", self._described) if self.neighbors else ""
+
+    @abstractmethod
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what rounds change of the node beside what every node has, for a snapshot."""
+
+    @abstractmethod
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned; the sums of the run are those of the snapshot already."""
+
+    def restart_tally(self) -> Tally:
+        """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
+        tally = self.tally
+        self.tally = Tally.of(len(self.neighbors))
+        self.tally.violation[:] = tally.violation
+        self.tally.scalars_sent, self.tally.bytes_sent = tally.scalars_sent, tally.bytes_sent
+        self.tally.traffic = tally.traffic
+        return tally
+
+    @property
+    def function(self) -> Function:
+        """The node's current function."""
+        return self.learner.function(self.state)
+
+    def posterior(self) -> PredictiveVariance | None:
+        """Return how certain the node's function is; None where nothing says it."""
+        learner = self.learner
+        found = learner.posterior(self.state) if fulfils(learner, LearnerWithVariance) else None
+        return None if found is None else found.thinned(self.times)
+
+    def constant_band(self) -> ConstantBand | None:
+        """Return the conformal band as it is now; None where there is none, or nothing was learned from."""
+        if self.band is None or self.level is None:
+            return None
+        radii = conformal_band.radii(self.band)
+        return ConstantBand(self.level, radii) if np.isfinite(radii).all() else None
+
+
+def follow_bands(
+    nodes: Sequence[Node], predicted: Array, targets: Array, samples: Integers, first: int, rounds: int
+) -> None:
+    """Have nodes adapt their bands to some rounds from the first on.
+
+    ``predicted`` and ``targets``, both (V, T, b, C), hold the predictions before the steps, and the targets, at as many
+    samples as ``samples`` (T, V) says.
+    """
+    pool = nodes[0].pool
+    if pool is not None:
+        pool.follow(predicted, targets, samples, first, rounds)
+        return
+    for i, node in enumerate(nodes):
+        at = first
+        for count, alike in groupby(samples[first : first + rounds, i].tolist()):
+            some, known = slice(at, at + len(list(alike))), slice(count)
+            values, wanted = (array[i, some, known].reshape(-1, array.shape[3]) for array in (predicted, targets))
+            node.follow_band(values, wanted, some.stop - some.start)
+            at = some.stop
+
+
+def _or_lower(table: str, part: object) -> str:
+    """Go on with "lower ..." by the keys that make a part pull harder."""
+    return "".join(
+        f" or {table}.{key} = {value:g}" if value < math.inf else f", or set {table}.{key}"
+        for key, value in strengths_of(part).items()
+    )
+
+
+@cached_njit
+def _largest(values: ReadOnly) -> float:
+    """Compute ``max |values|``; NaN if any value is."""
+    largest = 0.0
+    for value in values.flat:
+        magnitude = abs(value)
+        if not magnitude <= largest:
+            if math.isnan(magnitude):
+                return magnitude
+            largest = magnitude
+    return largest
+
+
+# Samples that a node has drawn before it learns from them.
+
+
+class Ahead:
+    """Samples drawn ahead, followed by those of their source."""
+
+    def __init__(self, points: Array, targets: Array, source: Draws) -> None:
+        self.source = source
+        self._points, self._targets = points, targets
+
+    @property
+    def left(self) -> tuple[Array, Array]:
+        """The samples drawn ahead that are left: points (n, p) and targets (n, q)."""
+        return self._points, self._targets
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return the next points (b, p) with their targets (b, q); fewer when the data is used up."""
+        points, targets = self._points[:count], self._targets[:count]
+        self._points, self._targets = self._points[count:], self._targets[count:]
+        more = self.source.draw(count - len(points))
+        return np.concatenate([points, more[0]]), np.concatenate([targets, more[1]])

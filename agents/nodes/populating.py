@@ -1,0 +1,75 @@
+"""Which arrays agents move into."""
+
+from collections.abc import Sequence
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.plain import PlainLearner
+from kernelswarm.agents.learners.plain_features import feature_form, learner_form
+from kernelswarm.agents.nodes.agent import Agent, LossyAgent
+from kernelswarm.agents.nodes.lossy_population import LossyPopulation
+from kernelswarm.agents.nodes.lossy_rounds import run_lossy_rounds
+from kernelswarm.agents.nodes.node import Node
+from kernelswarm.agents.nodes.population import Population
+from kernelswarm.agents.nodes.rounds import run_rounds
+from kernelswarm.agents.nodes.stacked import LossyStackedAgent, StackedAgent
+from kernelswarm.agents.nodes.stacked_population import LossyStackedPopulation, StackedPopulation
+from kernelswarm.agents.nodes.summaries import SummaryNode
+from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
+from kernelswarm.agents.nodes.vector_population import LossyVectorPopulation, VectorPopulation
+from kernelswarm.agents.nodes.vectors import LossyVectorNode, VectorNode
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
+from kernelswarm.protocols.contract import StackedRule, fulfils
+from kernelswarm.protocols.core.addresses import Compiled
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.summaries import SummaryRule
+
+AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation | SummaryPopulation
+
+
+def _in_plain_python(rule: AnyRule) -> str | None:
+    """Return the name of a protocol without compiled functions; None where it has them, or sends nothing."""
+    try:
+        if rule.communicates and not fulfils(rule, SummaryRule):
+            handed_over(rule, "protocol")
+    except NotCompiledError as cause:
+        return str(cause)
+    return None
+
+
+def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
+    """Return the name of a part in plain Python that compiled rounds call; None where there is none."""
+    for asked in (rule, *(rule.members if fulfils(rule, StackedRule) else ())):
+        cause = _in_plain_python(asked)
+        if cause is not None:
+            return cause
+    form_of = feature_form if isinstance(rule, ParameterRule) else learner_form
+    for learner in dict.fromkeys(learners):
+        if isinstance(form_of(learner), PlainLearner):
+            return f"the learner {type(learner).__name__}"
+        for kind, part in (("loss", learner.loss), ("kernel", getattr(learner, "kernel", None))):
+            if part is not None and not hands_over(part):
+                return f"the {kind} {type(part).__name__}"
+    return None
+
+
+def round_of_evaluations(ideal: bool) -> Compiled:
+    """Return the compiled round of nodes that send evaluations, on ideal or unreliable links and clocks."""
+    return run_rounds if ideal else run_lossy_rounds
+
+
+def populated(nodes: Sequence[Node]) -> AnyPopulation:
+    """Move nodes into arrays."""
+    summaries = [node for node in nodes if isinstance(node, SummaryNode)]
+    if summaries:
+        return SummaryPopulation(summaries)
+    vectors = [node for node in nodes if isinstance(node, VectorNode)]
+    if vectors:
+        on_lossy_links = [node for node in vectors if isinstance(node, LossyVectorNode)]
+        return LossyVectorPopulation(on_lossy_links) if on_lossy_links else VectorPopulation(vectors)
+    stacked = [node for node in nodes if isinstance(node, StackedAgent)]
+    if stacked:
+        late = [node for node in stacked if isinstance(node, LossyStackedAgent)]
+        return LossyStackedPopulation(late) if late else StackedPopulation(stacked)
+    agents = [node for node in nodes if isinstance(node, Agent)]
+    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    return LossyPopulation(lossy) if lossy else Population(agents)

@@ -1,0 +1,378 @@
+"""Messages between agents in arrays: sent, disturbed, delivered and found; the compiled form of an inbox."""
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import evaluate_at, inner_at
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.nodes.arrays import (
+    ABSENT,
+    EVALUATE,
+    INNER,
+    Counts,
+    Gathered,
+    Links,
+    LossyExchange,
+    Mail,
+    Network,
+    Own,
+    Terms,
+    first_row,
+)
+from kernelswarm.agents.nodes.inbox import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
+from kernelswarm.agents.nodes.learning import learner_of
+from kernelswarm.agents.nodes.node import PRIMING
+from kernelswarm.protocols.core.compiling import force_inline, inline_always, njit_no_refcount
+from kernelswarm.protocols.coupling import pair_row_sums_in
+from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
+from kernelswarm.protocols.links.faults import misreport_in
+from kernelswarm.protocols.links.realization import LOST
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+@njit_no_refcount
+def receive(
+    links: Links, mail: Mail, counts: Counts, symmetric: bool, terms: Terms, awake: Booleans, place: int, now: int
+) -> None:
+    """Send the messages of the round before over the links, which disturb them, and deliver those that are due."""
+    sent, traffic, slots = now - 1, counts.traffic, mail.points.shape[0]
+    slot = sent % slots
+    own_priming = sent >= PRIMING
+    if len(terms.faults):
+        misreport_all(links, mail, symmetric, terms, slot, sent)
+    noise_on_points, noise_on_values = terms.noise_on_points, terms.noise_on_values
+    bound_on_points, bound_on_values = terms.bound_on_points, terms.bound_on_values
+    clipped = min(bound_on_points, bound_on_values) < np.inf
+    if terms.bits != EXACT or clipped or noise_on_points > 0.0 or noise_on_values > 0.0:
+        quantile, bits = terms.quantile, terms.bits
+        for j in range(mail.points.shape[1]):
+            first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
+            points, own = sent_points(mail, slot, j), own_values(mail, slot, j)
+            if terms.replays:  # replayed points have had their noise, and are only rounded
+                samples = table(points, 0, mail.samples[slot, j], points.shape[1])
+                distort(samples, bound_on_points, noise_on_points, quantile, EXACT, first, second, sent, POINTS)
+                distort(points, np.inf, 0.0, quantile, bits, first, second, sent, POINTS)
+            else:
+                distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
+            if symmetric:
+                distort(own, bound_on_values, noise_on_values, quantile, bits, first, second, sent, OWN)
+                coarsen(line(mail.own_row_sums, (slot * mail.own.shape[1] + j) * mail.own.shape[2], len(own)), bits)
+        for e in range(mail.due.shape[1]):
+            first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
+            changed_values = answered_values(mail, slot, e)
+            distort(changed_values, bound_on_values, noise_on_values, quantile, bits, first, second, sent, ANSWERS)
+            if symmetric:
+                begin = (slot * mail.answers.shape[1] + e) * mail.answers.shape[2]
+                coarsen(line(mail.answer_row_sums, begin, len(changed_values)), bits)
+    if symmetric:
+        for j in range(mail.points.shape[1]):
+            if mail.previous[slot, j] != SILENT:
+                room, width = mail.points.shape[2], mail.points.shape[3]
+                latest = table(mail.latest, j * room * width, mail.latest_sent[j], width)
+                copy_matrix(latest, table(mail.before, (slot * mail.points.shape[1] + j) * room * width, room, width))
+                points = sent_points(mail, slot, j)
+                copy_matrix(points, table(mail.latest, j * room * width, room, width))
+                mail.latest_sent[j] = len(points)
+    for e in range(mail.due.shape[1]):
+        mail.due[slot, e] = ABSENT
+        if mail.answered[slot, e] == SILENT:
+            continue
+        previous = mail.previous[slot, links.other[e]]
+        # The receiver does not know the points of these own values: the edge carries them now.
+        apart = symmetric and previous >= 0 and mail.last[e] != previous
+        mail.carried[slot, e] = previous if apart else sent
+        mail.last[e] = sent
+        delivery = mail.deliveries[slot, e]
+        if delivery == LOST:
+            traffic[e, LOST_ON_THE_WAY] += own_priming
+        elif delivery > terms.max_age:
+            traffic[e, TOO_LATE] += own_priming
+        else:
+            mail.due[slot, e] = now + delivery
+            mail.arriving[(now + delivery) % slots, e] += own_priming
+    for i in range(len(links.start) - 1):
+        received = awake[i, place] or terms.listens
+        for e in range(links.start[i], links.start[i + 1]):
+            traffic[e, DELIVERED if received else LOST_ON_THE_WAY] += mail.arriving[now % slots, e]
+            mail.arriving[now % slots, e] = 0
+            if not received:
+                for then in range(slots):
+                    if mail.due[then, e] == now:
+                        mail.due[then, e] = ABSENT
+
+
+@njit_no_refcount
+def misreport_all(links: Links, mail: Mail, symmetric: bool, terms: Terms, slot: int, sent: int) -> None:
+    """Apply the message faults of a round to the values or vectors that faulty nodes have sent."""
+    start, vectors = terms.fault_start, mail.answers.shape[3] == 0
+    for j in range(mail.points.shape[1]):
+        rows = terms.faults[start[j] : start[j + 1]]
+        if len(rows):
+            first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
+            if vectors:
+                misreport_in(sent_points(mail, slot, j), rows, first, second, sent, POINTS)
+            elif symmetric:
+                misreport_in(own_values(mail, slot, j), rows, first, second, sent, OWN)
+    for e in range(mail.due.shape[1]):
+        rows = terms.faults[start[links.other[e]] : start[links.other[e] + 1]]
+        if len(rows):
+            first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
+            misreport_in(answered_values(mail, slot, e), rows, first, second, sent, ANSWERS)
+
+
+@inline_always
+def sent_points(mail: Mail, slot: int, j: int) -> Array:
+    """Return the points that node j sends in the message in a slot."""
+    room, width = mail.points.shape[2], mail.points.shape[3]
+    place = slot * mail.points.shape[1] + j
+    return table(mail.points, place * room * width, mail.sent[slot, j], width)
+
+
+@inline_always
+def own_values(mail: Mail, slot: int, j: int) -> Array:
+    """Return node j's values in the message in a slot, at the points of its message before."""
+    room, outputs = mail.own.shape[2], mail.own.shape[3]
+    return table(mail.own, (slot * mail.own.shape[1] + j) * room * outputs, mail.evaluated[slot, j], outputs)
+
+
+@inline_always
+def answered_values(mail: Mail, slot: int, e: int) -> Array:
+    """Return the answers on an edge in the message in a slot."""
+    room, outputs = mail.answers.shape[2], mail.answers.shape[3]
+    place = slot * mail.answers.shape[1] + e
+    return table(mail.answers, place * room * outputs, mail.answered_points[slot, e], outputs)
+
+
+@njit_no_refcount
+def coarsen(numbers: Array, bits: int) -> None:
+    """Round row sums up to the numbers that are sent."""
+    if bits != EXACT:
+        for k in range(len(numbers)):
+            if 0.0 < numbers[k] < np.inf:
+                numbers[k] = rounded_up(numbers[k])
+
+
+@force_inline
+def has_arrived(mail: Mail, e: int, sent: int, slot: int, now: int, reach: int) -> bool:
+    """Tell whether the message of a round has arrived on an edge and is still kept."""
+    if sent < 0 or sent < now - reach or sent >= now:
+        return False
+    due = mail.due[slot, e]
+    return bool(due != ABSENT and due <= now)
+
+
+@inline_always
+def before(slot: int, slots: int) -> int:
+    """Return the slot of the round before, without a remainder, which takes as long as a row of kernels."""
+    return slot - 1 if slot > 0 else slots - 1
+
+
+@inline_always
+def carried_points(mail: Mail, slot: int, e: int, sender: int) -> Array:
+    """Return the points that an edge carries in the message in a slot."""
+    room, width = mail.points.shape[2], mail.points.shape[3]
+    place = (slot * mail.points.shape[1] + sender) * room * width
+    points = table(mail.points, place, mail.sent[slot, sender], width)
+    if mail.carried[slot, e] == mail.previous[slot, sender]:
+        points = table(mail.before, place, mail.evaluated[slot, sender], width)
+    return points
+
+
+@force_inline
+def find_answer(mail: Mail, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
+    """Return the round of the newest message whose answer can be used, or ABSENT.
+
+    ``drawn_at`` (M,) are the rounds of the points that the node keeps.
+    """
+    slot = now % mail.due.shape[0]
+    for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
+        slot = before(slot, mail.due.shape[0])
+        if not has_arrived(mail, e, sent, slot, now, terms.reach):
+            continue
+        answered = mail.answered[slot, e]
+        if answered < 0 or answered < now - terms.memory or drawn_at[answered % len(drawn_at)] != answered:
+            continue
+        if not mail.answered_points[slot, e]:
+            continue
+        return ABSENT if sent == used and not terms.repeats else sent
+    return ABSENT
+
+
+@force_inline
+def find_values(mail: Mail, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
+    """Return the round of the newest message whose sender's own values can be used, or ABSENT."""
+    slots = mail.due.shape[0]
+    slot = now % slots
+    for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
+        slot = before(slot, slots)
+        if not has_arrived(mail, e, sent, slot, now, terms.reach):
+            continue
+        previous = mail.previous[slot, sender]
+        if not mail.evaluated[slot, sender]:
+            continue
+        if mail.carried[slot, e] != previous:
+            there = previous % slots
+            if not has_arrived(mail, e, previous, there, now, terms.reach) or mail.carried[there, e] != previous:
+                continue
+        return ABSENT if sent == used and not terms.repeats else sent
+    return ABSENT
+
+
+@force_inline
+def gather(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> Gathered:
+    """Find the messages for node i's step, and copy its points side by side: its own, those of neighbours whose values
+    have arrived, and its earlier ones with late answers."""
+    links, coupling, work, kept, mail = network.links, network.coupling, network.work, exchange.kept, exchange.mail
+    size, inputs, (_, room, outputs) = own.sent[0, i], own.points.shape[3], own.values.shape
+    columns, begin, lossy = kept.rows.shape[1], links.start[i], work.lossy
+    degree, answer, sample = links.start[i + 1] - begin, room * outputs, room * inputs
+    fresh, late, whole = find_answers(i, now, network, exchange)
+    row = first_row(i, begin, room)
+    copy_matrix(table(kept.own_points, i * sample, size, inputs), work.points)
+    copy_matrix(table(kept.rows, row * columns, size, columns), work.rows)
+    copy_matrix(table(kept.values, i * answer, size, outputs), work.values)
+    taken, row = size, row + size
+    tools, numbers, state, counts, _ = learner_of(i, network)
+    evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
+    if coupling.symmetric:
+        for d in range(degree):
+            e = begin + d
+            sent, place = find_neighbor_values(d, e, now, network, exchange), row
+            row += kept.received_sent[e]
+            if sent == ABSENT:
+                whole = False
+                continue
+            slot, j, count = sent % mail.points.shape[0], links.other[e], lossy.values_sent[d]
+            previous = mail.previous[slot, j]
+            points = table(work.points, taken * inputs, count, inputs)
+            rows, values = (
+                table(work.rows, taken * columns, count, columns),
+                table(work.values, taken * outputs, count, outputs),
+            )
+            if previous == kept.received_at[e]:
+                copy_matrix(table(kept.received_points, e * sample, count, inputs), points)
+                copy_matrix(table(kept.rows, place * columns, count, columns), rows)
+                copy_matrix(table(kept.received_values, e * answer, count, outputs), values)
+            else:
+                whole = False
+                if mail.carried[slot, e] != previous:
+                    slot = previous % mail.points.shape[0]
+                copy_matrix(carried_points(mail, slot, e, j), points)
+                evaluate(tools, numbers, state, counts, points, rows, values)
+            taken += count
+    prompt = taken
+    for d in range(degree if late else 0):
+        if lossy.earlier_at[d] != ABSENT:
+            count = lossy.earlier_sent[d]
+            points = table(work.points, taken * inputs, count, inputs)
+            rows, values = (
+                table(work.rows, taken * columns, count, columns),
+                table(work.values, taken * outputs, count, outputs),
+            )
+            copy_matrix(table(kept.points, lossy.earlier_at[d] * sample, count, inputs), points)
+            evaluate(tools, numbers, state, counts, points, rows, values)
+            taken += count
+    if coupling.implicit and degree and taken:
+        sum_received_rows(i, Gathered(taken, prompt), fresh, whole and late == 0, network, own, exchange)
+    return Gathered(taken, prompt)
+
+
+@force_inline
+def find_answers(i: int, now: int, network: Network, exchange: LossyExchange) -> tuple[int, int, bool]:
+    """Find the answers for node i's step; returns how many are prompt, how many late, and whether every neighbour has
+    answered."""
+    links, lossy = network.links, network.work.lossy
+    mail, kept, _, terms = exchange
+    begin, memory, slots, edges = links.start[i], kept.points.shape[1], mail.points.shape[0], mail.answers.shape[1]
+    fresh, late, whole = 0, 0, True
+    for d in range(links.start[i + 1] - begin):
+        e = begin + d
+        lossy.answer_at[d], lossy.earlier_at[d], lossy.predicted_at[d] = ABSENT, ABSENT, ABSENT
+        lossy.earlier_sent[d], sent = 0, ABSENT
+        if kept.asks[e] and kept.own_sent[i]:
+            sent = find_answer(mail, terms, line(kept.drawn_at, i * memory, memory), kept.used[e, 0], e, now)
+        if sent == ABSENT:
+            whole = False
+            continue
+        kept.used[e, 0] = sent
+        lossy.answer_at[d] = (sent % slots) * edges + e
+        lossy.answer_share[d] = 1.0 / (1.0 + terms.damping * (now - 1 - sent))
+        answered = mail.answered[sent % slots, e]
+        if answered == kept.learning[i]:
+            fresh += 1
+            continue
+        late += 1
+        lossy.earlier_at[d] = i * memory + answered % memory
+        lossy.earlier_samples[d] = kept.samples[i, answered % memory]
+        lossy.earlier_sent[d] = kept.sent[i, answered % memory]
+        if answered != kept.following[i]:
+            lossy.predicted_at[d] = lossy.earlier_at[d]
+    return fresh, late, whole
+
+
+@force_inline
+def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: LossyExchange) -> int:
+    """Find the own values of a node's d-th neighbour, on edge e, to use; returns the round in which they were sent, or
+    ABSENT."""
+    links, lossy = network.links, network.work.lossy
+    mail, kept, _, terms = exchange
+    slots, j, sent = mail.points.shape[0], links.other[e], ABSENT
+    lossy.values_at[d], lossy.values_sent[d] = ABSENT, 0
+    if kept.asked[e]:
+        sent = find_values(mail, terms, kept.used[e, 1], e, j, now)
+    if sent == ABSENT:
+        return ABSENT
+    kept.used[e, 1] = sent
+    lossy.values_at[d] = (sent % slots) * mail.own.shape[1] + j
+    lossy.values_sent[d] = mail.evaluated[sent % slots, j]
+    lossy.values_share[d] = 1.0 / (1.0 + terms.damping * (now - 1 - sent))
+    dual = mail.duals[sent % slots, links.reverse[e]] if network.coupling.sends_duals else 0.0
+    lossy.duals[d] = rounded_up(dual) if terms.bits != EXACT and 0.0 < dual < np.inf else dual
+    return sent
+
+
+@force_inline
+def sum_received_rows(
+    i: int, gathered: Gathered, fresh: int, whole: bool, network: Network, own: Own, exchange: LossyExchange
+) -> None:
+    """Fill in the row sums at the points of node i's step, and its variances where they are sent.
+
+    The row sums that were sent hold where the step is on the same points, with ``fresh`` prompt answers; else the
+    node computes its own.
+    """
+    links, coupling, work, kept = network.links, network.coupling, network.work, exchange.kept
+    size, taken, begin, certain = own.sent[0, i], gathered.taken, links.start[i], network.coupling.certainty > 0.0
+    row_sums, variances = line(work.row_sums, 0, taken), line(work.lossy.variances, 0, taken if certain else 0)
+    if whole:
+        for k in range(size):
+            row_sums[k] = kept.row_sums[i, k]
+            if certain:
+                variances[k] = kept.variances[i, k]
+        at = size
+        if coupling.symmetric:
+            for d in range(links.start[i + 1] - begin):
+                for k in range(work.lossy.values_sent[d]):
+                    row_sums[at + k] = kept.received_row_sums[begin + d, k]
+                    if certain:
+                        variances[at + k] = kept.received_variances[begin + d, k]
+                at += work.lossy.values_sent[d]
+        return
+    tools, numbers, state, counts, _ = learner_of(i, network)
+    gram = table(network.scratch, 0, taken, taken)
+    inner_at(network.kinds.functions[network.kinds.of[i], INNER])(
+        tools,
+        numbers,
+        state,
+        counts,
+        table(work.points, 0, taken, own.points.shape[3]),
+        table(work.rows, 0, taken, work.rows.shape[1]),
+        table(work.values, 0, taken, own.values.shape[2]),
+        gram,
+    )
+    pair_row_sums_in(gram, size, fresh, own.step_sizes[i, own.steps[i], 0], row_sums)
+    for k in range(len(variances)):
+        variances[k] = gram[k, k] / network.kinds.reach[network.kinds.of[i]]

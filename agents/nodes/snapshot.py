@@ -1,0 +1,175 @@
+"""The state of an agent between two rounds, as plain arrays and numbers from which the same rounds follow.
+
+What an agent sent last, and what it has evaluated for the round to come, are no part of it. They are computed again
+from the points: the same functions have the same values there.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.nodes.node import PRIMING, Ahead, Draws, Node, Tally
+
+Array = npt.NDArray[np.float64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+NO_SAMPLES = np.zeros((0, 0)), np.zeros((0, 0))
+
+
+class Snapshot(NamedTuple):
+    """An agent between two rounds.
+
+    Attributes
+    ----------
+    arrays : dict of str to array
+        The learner's own arrays as ``learner.<name>``, the links' as ``links.<number>``, and what the agent knows.
+    source : dict
+        The state of the agent's source, plain numbers.
+    """
+
+    arrays: Arrays
+    source: dict[str, Any]
+
+
+class Continued(Draws, Protocol):
+    """A source of samples with a state from which it can be continued."""
+
+    def state(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue where the state was taken."""
+        ...
+
+
+def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
+    """Return a snapshot of an agent, after the rounds that prime the network.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent, not changed.
+    ahead : tuple of Array
+        Samples that have been drawn from its source for rounds to come: points (n, p) and targets (n, q).
+    """
+    arrays, pieces = arrays_of(agent), [ahead]
+    source: Any = agent.source
+    while isinstance(source, Ahead):
+        pieces.append(source.left)
+        source = source.source
+    pieces = [piece for piece in pieces if len(piece[0])]
+    if pieces:
+        arrays["ahead_points"], arrays["ahead_targets"] = map(np.concatenate, zip(*pieces, strict=True))
+    return Snapshot(arrays, cast(Continued, source).state())
+
+
+def arrays_of(agent: Node) -> Arrays:
+    """Return an agent's state as arrays, but for its source."""
+    points, targets = agent.following
+    tally = agent.tally
+    arrays: Arrays = {
+        "counts": np.array([agent.round, agent.samples, tally.rounds, tally.samples, tally.scalars_sent]),
+        "sums": np.array([agent.largest_target, tally.loss, tally.compression_error, tally.bytes_sent]),
+        "constraint_values": tally.constraint_values.copy(),
+        "constraint_rounds": tally.constraint_rounds.copy(),
+        "violation": tally.violation.copy(),
+        "points": agent.points.copy(),
+        "targets": agent.targets.copy(),
+        "following_points": points.copy(),
+        "following_targets": targets.copy(),
+    }
+    if agent.received_points:
+        arrays["received_points"] = np.concatenate(agent.received_points)
+        arrays["received_sizes"] = np.array([len(points) for points in agent.received_points])
+    if agent.band is not None:
+        arrays["band"] = agent.band.copy()
+    if agent.pool is not None:
+        arrays |= agent.pool.arrays(agent.node)
+    arrays |= agent.further_arrays()
+    arrays |= {f"learner.{name}": array for name, array in agent.learner.snapshot(agent.state).items()}
+    arrays |= {f"links.{place}": np.array(leaf) for place, leaf in enumerate(leaves(agent.links))}
+    return arrays
+
+
+def restore(agent: Node, snapshot: Snapshot) -> None:
+    """Set an agent that has not learned yet, and has equal parts, to the state in a snapshot."""
+    put(agent, snapshot.arrays)
+    source: Any = agent.source
+    while isinstance(source, Ahead):
+        source = source.source
+    cast(Continued, source).restore(snapshot.source)
+    agent.source = source
+    if "ahead_points" in snapshot.arrays:
+        ahead = _sealed(snapshot.arrays["ahead_points"]), _sealed(snapshot.arrays["ahead_targets"])
+        agent.source = Ahead(*ahead, source)
+
+
+def put(agent: Node, arrays: Arrays) -> None:
+    """Set an agent to the arrays of :func:`arrays_of`; its source stays where it is."""
+    own = {name.removeprefix("learner."): array for name, array in arrays.items() if name.startswith("learner.")}
+    agent.learner.restore(agent.state, own)
+    found = (arrays[f"links.{place}"] for place in range(len(list(leaves(agent.links)))))
+    agent.links = _refilled(agent.links, found)
+    counts, sums = arrays["counts"].tolist(), arrays["sums"].tolist()
+    agent.round, agent.samples = counts[:2]
+    agent.largest_target = sums[0]
+    agent.tally = Tally(
+        rounds=counts[2],
+        samples=counts[3],
+        loss=sums[1],
+        compression_error=sums[2],
+        constraint_values=arrays["constraint_values"].copy(),
+        constraint_rounds=arrays["constraint_rounds"].copy(),
+        violation=arrays["violation"].copy(),
+        scalars_sent=counts[4],
+        bytes_sent=sums[3],
+    )
+    if agent.band is not None:
+        agent.band[:] = arrays["band"]
+    if agent.pool is not None:
+        agent.pool.take_over(agent.node, arrays)
+    agent.now = agent.round + PRIMING
+    agent.take_further(arrays)
+    agent.points, agent.targets = _sealed(arrays["points"]), _sealed(arrays["targets"])
+    agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])
+    if "received_sizes" in arrays:
+        cuts = np.cumsum(arrays["received_sizes"])[:-1]
+        agent.received_points = [_sealed(points) for points in np.split(arrays["received_points"], cuts)]
+
+
+def leaves(links: Any) -> Iterator[Any]:
+    """Yield the arrays and numbers of a link state in their order: it may be one, None, or a tuple of such.
+
+    Raises
+    ------
+    TypeError
+        There is something else in it.
+    """
+    if isinstance(links, tuple):
+        for entry in links:
+            yield from leaves(entry)
+    elif isinstance(links, np.ndarray | bool | int | float | np.number):
+        yield links
+    elif links is not None:
+        raise TypeError(f"a link state holds {type(links).__name__}, which is neither array nor number nor tuple")
+
+
+def _refilled(links: Any, found: Iterator[npt.NDArray[Any]]) -> Any:
+    """Return links of the same make with other arrays and numbers in them."""
+    if isinstance(links, tuple):
+        entries = [_refilled(entry, found) for entry in links]
+        return type(links)(*entries) if hasattr(links, "_fields") else tuple(entries)
+    if links is None:
+        return None
+    array = next(found)
+    return array.copy() if isinstance(links, np.ndarray) else type(links)(array)
+
+
+def _sealed(array: Array) -> Array:
+    """Copy an array for good, as sources hand them out."""
+    copy = np.ascontiguousarray(array).copy()
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,211 @@
+"""A node with several copies of its learner, each under a protocol of its own, that answers with their mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Averageable, Function
+from kernelswarm.agents.learners.contract import Learner, PredictiveVariance
+from kernelswarm.agents.nodes.agent import Agent, LossyAgent
+from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox
+from kernelswarm.agents.nodes.node import Draws, Node, Tally
+from kernelswarm.agents.nodes.snapshot import arrays_of, put
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Rule, StackedRule
+from kernelswarm.protocols.links.links import IDEAL
+from kernelswarm.protocols.links.realization import Conditions
+
+Array = npt.NDArray[np.float64]
+
+
+class StackedAgent(Node):
+    """A node whose copies learn from the same samples, each as it would alone.
+
+    In a round the node first weighs its copies by what they say of its samples, then each takes its step. A message
+    holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares. Rounds
+    run in arrays (:class:`~kernelswarm.agents.nodes.stacked_population.StackedPopulation`).
+
+    Parameters
+    ----------
+    neighborhood, slots, source, inputs, outputs, targets
+        As of :class:`~kernelswarm.agents.nodes.node.Node`.
+    learner : Learner
+        The learner that there are copies of; its functions are :class:`Averageable`.
+    rule : StackedRule
+        The protocol.
+    """
+
+    def __init__(
+        self,
+        neighborhood: Neighborhood,
+        slots: Sequence[int],
+        learner: Learner,
+        rule: StackedRule,
+        source: Draws,
+        inputs: int,
+        outputs: int,
+        targets: int,
+    ) -> None:
+        super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs, targets)
+        self.rule = rule
+        self.ensemble = [self._copy(neighborhood, slots, member) for member in rule.members]
+        self.state = self.ensemble[0].state
+        self.links = rule.begin(neighborhood)
+
+    def gather(self) -> None:
+        """Take over the copies' points in flight, and the state of the first, which may have begun anew."""
+        first = self.ensemble[0]
+        self.state = first.state
+        self.points, self.targets, self.following = first.points, first.targets, first.following
+        self.received_points = self.ensemble[-1].received_points
+
+    def duals(self) -> Array | None:
+        """Return the dual variables of the last copy's directed edges, (deg,), or None."""
+        return self.ensemble[-1].duals()
+
+    def record(self) -> LinkRecord:
+        return self.ensemble[-1].record()
+
+    @property
+    def function(self) -> Function:
+        first, *others = [cast(Averageable, copy.function) for copy in self.ensemble]
+        return first.averaged(others, self.rule.mixture_weights(self.links))
+
+    def posterior(self) -> PredictiveVariance | None:
+        """Return None: the variance of a mixture does not follow from those of its copies."""
+        return None
+
+    def restart_tally(self) -> Tally:
+        """Return the sums since the last call and start new ones, the copies' too."""
+        for copy in self.ensemble:
+            copy.restart_tally()
+        return super().restart_tally()
+
+    def sent(self) -> int:
+        """Return the count of numbers that the copies have sent, with the points of each."""
+        return sum(copy.tally.scalars_sent for copy in self.ensemble)
+
+    def besides(self, rounds: int, points: int) -> int:
+        """Return the count of numbers that the node has sent beyond its copies: mixture weights, and points once.
+
+        Parameters
+        ----------
+        rounds : int
+            In how many rounds.
+        points : int
+            The numbers of the points that one copy has sent to each neighbour in them.
+        """
+        talking = sum(bool(copy.neighbors) for copy in self.ensemble)
+        return len(self.neighbors) * (rounds * len(self.ensemble) - max(0, talking - 1) * points)
+
+    def add_up(self, rounds: int, scalars: int) -> None:
+        """Take over the copies' sums after some rounds, in which the node has sent so many numbers."""
+        tally, last = self.tally, self.ensemble[-1].tally
+        tally.rounds += rounds
+        tally.scalars_sent += scalars
+        errors = np.array([copy.tally.compression_error for copy in self.ensemble])
+        tally.compression_error = float(self.rule.mixture_weights(self.links) @ errors)
+        tally.constraint_values, tally.constraint_rounds, tally.violation = (
+            last.constraint_values.copy(),
+            last.constraint_rounds.copy(),
+            last.violation.copy(),
+        )
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {
+            f"copies.{k}.{name}": array
+            for k, copy in enumerate(self.ensemble)
+            for name, array in arrays_of(copy).items()
+        }
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        for k, copy in enumerate(self.ensemble):
+            start = f"copies.{k}."
+            own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+            put(copy, own)
+
+    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule) -> Agent:
+        """Return a copy under one protocol."""
+        return Agent(neighborhood, slots, self.learner, member, self.source, *self._sizes())
+
+    def _sizes(self) -> tuple[int, int, int]:
+        return self.width, self.outputs, self.targets.shape[1]
+
+
+# A node with several copies of its learner on unreliable links.
+
+BYTES = 8.0
+"""Of a share, which is sent as it is."""
+
+
+class LossyStackedAgent(StackedAgent):
+    """A node with several copies of its learner on unreliable links or with a clock of its own.
+
+    It is the :class:`StackedAgent` as long as every message arrives in time. All copies meet the same link conditions,
+    each as it would alone, since they travel in one message. Of each neighbour's opinion on the copies the node keeps
+    the newest that has arrived, however old; where it does not ask a neighbour, that has none. A node that is not awake
+    does nothing.
+
+    Parameters
+    ----------
+    neighborhood, slots, learner, rule, source, inputs, outputs, targets
+        As of :class:`StackedAgent`.
+    conditions : Conditions
+        Links and clock.
+    """
+
+    def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
+        self._conditions = conditions
+        super().__init__(neighborhood, *parts)
+        degree = len(self.neighbors)
+        asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
+        self.asks, self.asked = asks, np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+        self._asking = replace(neighborhood, neighbors=tuple(np.array(self.neighbors, dtype=np.int64)[asks].tolist()))
+        as_it_is = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
+        self.conditions = as_it_is
+        """Links and clock, of what it says of its copies."""
+        self.inbox = Inbox(as_it_is, neighborhood, self.neighbors)
+        self.sent_at = NO_ANSWER
+        """The round in which it was awake last."""
+        self.begin_anew()
+        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        talking = [cast(LossyAgent, copy) for copy in self.ensemble if copy.neighbors]
+        for copy in talking[1:]:
+            copy.without_points = True
+
+    def begin_anew(self) -> None:
+        """Give all copies the same weight, and forget the neighbours' mixture weights."""
+        self.links = self.rule.begin(self._asking)
+        self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
+        """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the snapshots of all copies, and the mixture weights received from neighbours."""
+        assert self.tally.traffic is not None
+        return {
+            **super().further_arrays(),
+            "lossy.now": np.array([self.now, self.sent_at]),
+            "lossy.received": self.received.copy(),
+            "lossy.traffic": self.tally.traffic.copy(),
+            **self.inbox.arrays(),
+        }
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
+        super().take_further(arrays)
+        self.now, self.sent_at = arrays["lossy.now"].tolist()
+        self.received, self.tally.traffic = arrays["lossy.received"].copy(), arrays["lossy.traffic"].copy()
+        self.inbox.take_over(arrays)
+
+    def bytes_of_copies(self) -> float:
+        """Return the bytes that the copies have sent, with the points counted once."""
+        return sum(copy.tally.bytes_sent for copy in self.ensemble)
+
+    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule) -> Agent:
+        """Return a copy under one protocol."""
+        parts = (slots, self.learner, member, self.source, *self._sizes())
+        return LossyAgent(neighborhood, *parts, conditions=self._conditions)

@@ -1,0 +1,496 @@
+"""Many nodes that send vectors held in arrays, so that whole rounds run in compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
+from kernelswarm.agents.learners.plain import PlainLearner
+from kernelswarm.agents.learners.plain_features import PlainFeatures, feature_form, learner_forms
+from kernelswarm.agents.nodes.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, VectorExchange
+from kernelswarm.agents.nodes.drawing import Laid, ahead, by_nodes, draw_rounds, follow_steps, put_back, sizes_ahead
+from kernelswarm.agents.nodes.filling import kinds_of, links_of, outside_of, states_of
+from kernelswarm.agents.nodes.inbox import POINTS, SILENT
+from kernelswarm.agents.nodes.lossy_filling import (
+    MessageLayout,
+    counts_of,
+    mail_of,
+    packets_of,
+    realization_of,
+    realized_from,
+    sealed,
+    send_again,
+    terms_of,
+)
+from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, follow_bands
+from kernelswarm.agents.nodes.vector_rounds import (
+    Phases,
+    Samples,
+    VectorLinks,
+    VectorNetwork,
+    Vectors,
+    VectorSums,
+    Work,
+    run_lossy_vector_rounds,
+    run_vector_rounds,
+    slot_of,
+)
+from kernelswarm.agents.nodes.vectors import LossyVectorNode, VectorNode, lambdas_of, vectors_form
+from kernelswarm.agents.parts.plain_parts import AtTurn
+from kernelswarm.protocols.contract import fulfils
+from kernelswarm.protocols.core.addresses import NONE, address
+from kernelswarm.protocols.core.callbacks import array_of, called
+from kernelswarm.protocols.links.distortion import EXACT, distort
+from kernelswarm.protocols.links.faults import misreport_in
+from kernelswarm.protocols.parameters.contract import PHASE, AddressedRule, CompiledParameterRule
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+NO_DUALS = np.zeros(0)
+
+
+class VectorPopulation:
+    """Nodes in arrays, which run their rounds together, as :class:`~kernelswarm.agents.nodes.population.Population`.
+
+    Parameters
+    ----------
+    agents : sequence of VectorNode
+        In sorted order of their labels.
+    """
+
+    answers = symmetric = sends_duals = False
+    completed = 0
+
+    def __init__(self, agents: Sequence[VectorNode]) -> None:
+        self.agents = agents
+        self._now = agents[0].now
+        for agent in agents if not self._now else ():
+            agent.begin()
+        self._outside = outside_of(agents)
+        places = {agent.node: i for i, agent in enumerate(agents)}
+        places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
+        self.places = places
+        self._batch_sizes = np.array([agent.learner.batch_size for agent in agents], dtype=np.int64)
+        self._protocol = vectors_form(agents, self._begun)
+        self.links = links_of(agents, places, None)
+        self._ones = np.ones(len(places), dtype=np.int64)  # the vectors that each node sends
+        self._forms = learner_forms([agent.learner for agent in agents], feature_form)
+        self._kinds = kinds_of(agents, self._forms)
+        vectors, sent = [self._protocol.pack(i) for i in range(len(agents))], self._protocol.sent
+        self._width = sent.stop - sent.start
+        last_sent = np.zeros((len(places), self._width))
+        last_sent[: len(agents)] = [vector[sent] for vector in vectors]
+        for agent in agents:
+            agent.own = agent.learner.evaluate(agent.state, agent.points)
+        own = agents[0].own
+        self._phases = _phases(agents, self._protocol.rule, sent.start)
+        self._states = states_of(agents, self._forms, [0] * len(agents), self._batch_sizes)
+        each, room = zip(agents, self._forms, self._batch_sizes.tolist(), strict=True), int(self._batch_sizes.max())
+        scratch = max(form.scratch(agent.state, 0, size) for agent, form, size in each)
+        self._vectors = Vectors(
+            np.concatenate(vectors),
+            np.cumsum([0, *map(len, vectors)]),
+            last_sent,
+            np.zeros((len(agents) * room, own.rows.shape[1])),
+            np.zeros((1, len(agents), room, own.values.shape[1])),
+            np.zeros(scratch),
+        )
+        for i, agent in enumerate(agents):
+            self._keep_evaluated(i, agent.own, 0)
+        self._banded = any(agent.band is not None for agent in agents)
+        laid = Laid.nothing(len(agents), room, *(each.shape[1] for each in agents[0].following))
+        for drawn in [(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents]:
+            laid = laid.followed_by(drawn, np.array([[len(x) for x, _ in drawn]]))
+        self._take_on(laid, sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1))
+        # The samples of the next round, once nodes have adapted to them, and the first not counted yet.
+        self._at = self._counted = 0 if self._now >= PRIMING else -1
+        self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
+        self._since_sync = np.zeros(len(agents), dtype=np.int64)  # the samples in them
+        self.restart_sums()
+
+    def flight(self) -> Flight:
+        """Return the messages sent last, with room for those received next."""
+        vectors = self._vectors.last_sent
+        last_sent = vectors.reshape(
+            len(vectors), 1, self._width
+        )  # no new axis: that would be another type to the compiler
+        none, ones = np.zeros((0, 1, self.agents[0].outputs)), self._ones
+        return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS, ones, ones, ones)
+
+    def run(self, rounds: int) -> None:
+        """Run ``rounds`` rounds.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        """
+        left, self.completed = rounds, 0
+        while left:
+            if self._now < PRIMING:
+                self._prime()
+                left -= 1
+                continue
+            if self._at == len(self._samples.step_sizes) - 1:
+                self._draw(left)
+            count = min(left, len(self._samples.step_sizes) - 1 - self._at)
+            with AtTurn(self, self._states.turn):
+                reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED, False)
+            if self._banded:
+                self._follow_bands(self._at, completed)
+            self._at += completed
+            self._now += completed
+            self.completed += completed
+            self._rounds_since_sync += completed
+            left -= completed
+            if reason != DONE:
+                self.sync()
+                self._check_values(node, self._at)
+
+    def _prime(self) -> None:
+        """Run a round that primes the network: in the last of them nodes adapt to their first samples."""
+        if (pool := self.agents[0].pool) is not None:
+            pool.average()
+        if self._now == PRIMING - 1:
+            with AtTurn(self, self._states.turn):
+                run_vector_rounds(self._network(), self._at, 1, DIVERGED, True)
+            self._at = self._counted = 0
+        self._now += 1
+        self.completed += 1
+
+    def _network(self) -> VectorNetwork:
+        return VectorNetwork(
+            self._states,
+            self._kinds,
+            self.links,
+            self._vectors,
+            self._sums,
+            self._phases,
+            self._samples,
+            self._work,
+        )
+
+    def _follow_bands(self, first: int, rounds: int) -> None:
+        """Adapt the nodes' bands to ``rounds`` rounds from ``first`` on."""
+        learned = slice(first, first + rounds)
+        outcomes = by_nodes(self._vectors.values[learned], self._samples.targets[learned])
+        follow_bands(self.agents, *outcomes, self._samples.counts[learned], 0, rounds)
+
+    def _check_values(self, i: int, at: int) -> None:
+        """Raise node i's error about its values at its samples of a round."""
+        values = self._vectors.values[slot_of(at, self._vectors.values), i]
+        self.agents[i].check_values(values[: self._samples.counts[at, i]])
+
+    def sync(self) -> None:
+        self._count()
+        rounds, self._rounds_since_sync = self._rounds_since_sync, 0
+        for i, (agent, samples) in enumerate(zip(self.agents, self._since_sync.tolist(), strict=True)):
+            self._sync(i, rounds, samples)
+            if not fulfils(agent.rule, AddressedRule):  # which counts by itself
+                agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
+        self._since_sync[:] = 0
+
+    def _count(self) -> None:
+        """Count the samples that nodes have learned from."""
+        learned, self._counted = slice(self._counted, self._at), self._at
+        self._since_sync += self._samples.counts[learned].sum(axis=0)
+
+    def _sync(self, i: int, rounds: int, samples: int) -> None:
+        """Bring a node up to date after some rounds with some samples."""
+        agent = self.agents[i]
+        if not self._protocol.synced:
+            self._forms[i].sync(agent.state, self._states.counts[i], rounds)
+            self._protocol.unpack(i, self._known(i))
+            agent.round += rounds
+        agent.now = self._now
+        agent.samples += samples
+        agent.largest_target = float(self._sums.largest_target[i])
+        agent.tally.rounds += rounds
+        agent.tally.samples += samples
+        agent.tally.loss = float(self._sums.loss[i])
+
+    def _known(self, i: int) -> Array:
+        """Return a view of a node's vector of weights and whatever else the protocol keeps."""
+        return self._vectors.known[self._vectors.begins[i] : self._vectors.begins[i + 1]]
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        self._sums = VectorSums(
+            np.array([agent.tally.loss for agent in self.agents], dtype=np.float64),
+            np.array([agent.largest_target for agent in self.agents], dtype=np.float64),
+        )
+
+    def scatter(self) -> list[tuple[Array, Array]]:
+        """Hand the samples in flight back to the nodes, after :meth:`sync`; returns those drawn ahead, by node."""
+        reached = self._reached()
+        for i, (agent, at) in enumerate(zip(self.agents, reached, strict=True)):
+            (agent.points, agent.targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
+        return self._behind(reached)
+
+    def _batch(self, i: int, at: int) -> tuple[Array, Array]:
+        """Return the points (n, p) and targets (n, q) of node i's samples of a round."""
+        points, targets, counts, *_ = self._samples
+        there = slice(counts[at, i])
+        return points[at, i, there].copy(), targets[at, i, there].copy()
+
+    def _behind(self, reached: Sequence[int]) -> list[tuple[Array, Array]]:
+        """Return each node's samples behind its two batches in flight, as they were drawn."""
+        points, targets, counts, *_ = self._samples
+        return Laid(points, targets, counts).behind([at + 2 for at in reached])
+
+    def _keep_evaluated(self, i: int, own: Evaluated, at: int) -> None:
+        """Take over node i's evaluation at the samples of a round, which it learns from next."""
+        vectors, count = self._vectors, len(own.values)
+        begin, slot = i * vectors.values.shape[2], slot_of(at, vectors.values)
+        vectors.values[slot, i, :count], vectors.rows[begin : begin + count] = own.values, own.rows
+        form, agent = self._forms[i], self.agents[i]
+        if isinstance(form, PlainFeatures):
+            form.begin(agent.state, agent.round - agent.begun, own)
+
+    def _begun(self, i: int) -> tuple[Evaluated, Array]:
+        """Return node i's evaluation at its samples at the begin of a round, and their targets."""
+        at, (*_, room, _), form = self._learned_from(i) + 1, self._vectors.values.shape, self._forms[i]
+        points, targets = self._batch(i, at)
+        if isinstance(form, PlainFeatures):
+            return form.own(self.agents[i].state), targets
+        rows, values = self._vectors.rows[i * room :], self._vectors.values[slot_of(at, self._vectors.values), i]
+        return Evaluated(points, rows[: len(points)].copy(), values[: len(points)].copy()), targets
+
+    def _learned_from(self, i: int) -> int:
+        """Return the place of the samples that node i learned from last, at the begin of a round."""
+        return self._at + int(self._states.turn[0])
+
+    def _reached(self) -> list[int]:
+        """Return the place of the samples that each node learns from next."""
+        return [self._at] * len(self.agents)
+
+    def _draw(self, rounds: int) -> None:
+        """Draw the samples of at most ``rounds`` further rounds."""
+        self._count()
+        uncounted = 0 if self._protocol.synced else self._rounds_since_sync
+        self._draw_on(rounds, self.agents[0].round + uncounted, uncounted)
+        self._at = self._counted = 0
+
+    def _draw_on(self, rounds: int, completed: int, stepped: int) -> None:
+        """Draw samples behind those in flight, after ``completed`` rounds; states lack the last ``stepped`` steps."""
+        points, targets, counts, *_ = self._samples
+        now, nodes = np.add.outer((0, 1), self._reached()), np.arange(len(self.agents))
+        in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
+        columns = points.shape[3] + targets.shape[3]
+        drawn, further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
+        laid = in_flight.followed_by(drawn, further)
+        if self._banded:
+            values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
+            values[0] = self._vectors.values[slot_of(1, self._vectors.values) * now[0], nodes]
+            self._vectors = self._vectors._replace(values=values)
+        sizes = sizes_ahead(self.agents, self._forms, stepped, len(further) + 1, by_rounds=True)
+        self._take_on(laid, sizes.swapaxes(0, 1))
+        if self._protocol.synced:  # `sizes_ahead` may have moved learners to their last evaluation
+            for agent in self.agents:
+                agent.place()
+
+    def _take_on(self, laid: Laid, sizes: Array) -> None:
+        """Take over samples, and the sizes of the steps on them."""
+        self._samples = Samples(laid.points, laid.targets, laid.counts, sizes, self._batch_sizes)
+        self._work = self._workspace()
+
+    def _workspace(self) -> Work:
+        """Return the working memory of rounds on the present samples."""
+        size, outputs = self._vectors.values.shape[2:]
+        widest = max(len(agent.neighbors) for agent in self.agents)
+        return Work(
+            rows=np.zeros((size, self._vectors.rows.shape[1])),
+            values=np.zeros((size, outputs)),
+            gradient=np.zeros((size, outputs)),
+            rates=np.zeros(size),
+            stiffness=np.zeros(size),
+            losses=np.zeros(size),
+            moved=np.zeros(self._phases.weights),
+            sizes=np.zeros(self._samples.step_sizes.shape[2]),
+            received=np.zeros(widest * self._width),
+            counts=np.ones(widest),
+            nothing=np.zeros((0, self._width)),
+        )
+
+
+def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int) -> Phases:
+    """Return the functions and the numbers of a protocol."""
+    first = agents[0]
+    both = (rule.adapt, rule.receive)
+    starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both]
+    ends = [NONE if phase is None else address(phase.finish, PHASE) for phase in both]
+    columns = first.own.rows.shape[1]
+    learners = {agent.learner: agent for agent in agents}.values()
+    return Phases(
+        functions=array_of([starts[0], ends[0], starts[1], ends[1]]),
+        numbers=np.asarray(rule.numbers, dtype=np.float64),
+        lambdas=np.stack([lambdas_of(cast(FeatureLearner, node.learner), node.state, columns) for node in learners]),
+        weights=int(np.size(first.rule.weights(first.links))),
+        sent=sent,
+        implicit=first.rule.step == "implicit",
+    )
+
+
+# Nodes that send vectors on unreliable links and clocks, held in arrays.
+
+
+class LossyVectorPopulation(VectorPopulation):
+    """Nodes in arrays whose vectors may be late, changed or lost, and that may sleep.
+
+    Parameters
+    ----------
+    agents : sequence of LossyVectorNode
+        In sorted order of their labels.
+    """
+
+    def __init__(self, agents: Sequence[LossyVectorNode]) -> None:
+        super().__init__(agents)
+        self.agents: Sequence[LossyVectorNode] = agents
+        first, labels = agents[0], [agent.node for agent in agents] + self._outside
+        conditions = first.conditions.links
+        self._terms = terms_of(agents, self.links, labels)._replace(
+            bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
+        )
+        self._realization = realization_of(agents, self.links, labels)
+        self._layout = MessageLayout(1, self._width, 0)
+        self._mail = mail_of(agents, self.links, self.places, self._layout)
+        self._counts = counts_of(agents, self.links)
+        self._counts.cursor[:] = self._at
+        self._vectors.last_sent[: len(agents)] = [agent.last_sent for agent in agents]
+        self._exchange = VectorExchange(
+            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
+            begun=np.full(len(agents), ABSENT),
+            quiet=np.array([agent.quiet for agent in agents], dtype=np.bool_),
+            used=np.concatenate([agent.used for agent in agents]),
+            asks=np.concatenate([agent.asks for agent in agents]),
+            asked=np.concatenate([agent.asked for agent in agents]),
+        )
+        sends = (self._exchange.sent_at == self._now - 1) & ~self._exchange.quiet
+        sent = np.array([agent.rule.send(agent.links) for agent in agents]).reshape(len(agents), -1)
+        send_again(self._mail, self.links, self._realization, self._now, sends, sent, self._exchange.asked)
+
+    def flight(self) -> Flight:
+        """Return the messages sent last, with room for those received next."""
+        mail, slot = self._mail, (self._now - 1) % len(self._mail.points)
+        none = np.zeros((0, 1, self.agents[0].outputs))
+        row_sums, ones = none[:, :, 0], self._ones
+        sent = mail.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS
+        return Flight(*sent, ones, ones, ones, mail.previous[slot], mail.answered[slot])
+
+    def run(self, rounds: int) -> None:
+        """Run ``rounds`` rounds; raises as VectorPopulation."""
+        left, self.completed, realized = rounds, 0, self._realization
+        while left:
+            (happens, place), primes = realized_from(realized, self._now), self._now < PRIMING
+            count, before = min(left, happens.awake.shape[1] - place), self._reached()
+            with AtTurn(self, self._states.turn):
+                reason, completed, node = run_lossy_vector_rounds(
+                    self._network(),
+                    VectorLinks(
+                        self._mail, self._exchange, self._counts, self._terms, float(self.agents[0].message_bytes)
+                    ),
+                    happens,
+                    self._now,
+                    count,
+                    DIVERGED,
+                )
+            if primes and (pool := self.agents[0].pool) is not None:
+                for _ in range(completed):
+                    pool.average()
+            elif self._banded:
+                outcomes = self._vectors.values, self._samples.targets, self._samples.counts
+                follow_steps(self.agents, *outcomes, before, self._reached(), completed)
+            self._now += completed
+            self.completed += completed
+            left -= completed
+            if reason == PAUSED:
+                self._draw(left)
+            elif reason == RETURNED:
+                self._begin_anew()
+            elif reason != DONE:
+                self.sync()
+                self._check_values(node, int(self._counts.cursor[node]))
+
+    def sync(self) -> None:
+        counts = self._counts
+        for i, agent in enumerate(self.agents):
+            self._sync(i, *self._learned(i))
+            agent.tally.scalars_sent += int(counts.scalars[i])
+            agent.tally.bytes_sent += float(counts.bytes[i])
+            agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
+        counts.learned[:], counts.scalars[:], counts.bytes[:] = 0, 0, 0.0
+
+    def _learned(self, i: int) -> tuple[int, int]:
+        """Return the rounds in which node i has learned since :meth:`sync`, and the samples in them."""
+        end, rounds = int(self._counts.cursor[i]), int(self._counts.learned[i])
+        return rounds, int(self._samples.counts[end - rounds : end, i].sum())
+
+    def scatter(self) -> list[tuple[Array, Array]]:
+        """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
+        left, mail, exchange, links = super().scatter(), self._mail, self._exchange, self.links
+        slot = (self._now - 1) % len(mail.points)
+        for i, agent in enumerate(self.agents):
+            edges = range(int(links.start[i]), int(links.start[i + 1]))
+            agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
+            agent.used = exchange.used[edges.start : edges.stop].copy()
+            agent.last_sent = self._vectors.last_sent[i].copy()
+            if mail.previous[slot, i] != SILENT:  # it has just been sent
+                agent.last_sent = self._as_received(i, mail.points[slot, i])
+            reach, bits = agent.inbox.reach, self._terms.bits
+            agent.inbox.packets = [packets_of(mail, links, e, self._layout, self._now, reach, bits) for e in edges]
+            agent.inbox.last = mail.last[edges.start : edges.stop].copy()
+        return left
+
+    def _as_received(self, i: int, vector: Array) -> Array:
+        """Return a vector that node i has just sent, (1, n), as its faults and the links will change it, (n,)."""
+        terms, received, sent = self._terms, vector.copy(), self._now - 1
+        (first, second), faults = terms.node_keys[i].tolist(), slice(*terms.fault_start[i : i + 2].tolist())
+        misreport_in(received, terms.faults[faults], first, second, sent, POINTS)
+        bound, noise = terms.bound_on_points, terms.noise_on_points
+        if terms.bits != EXACT or noise > 0.0 or bound < np.inf:
+            called(distort, received, bound, noise, terms.quantile, terms.bits, first, second, sent, POINTS)
+        found: Array = received[0]
+        return found
+
+    def _learned_from(self, i: int) -> int:
+        """Return the place of the samples that node i learned from last, at the begin of a round."""
+        return int(self._counts.cursor[i])
+
+    def _reached(self) -> list[int]:
+        """Return the place of the samples that each node learns from next."""
+        reached: list[int] = self._counts.cursor.tolist()
+        return reached
+
+    def _begin_anew(self) -> None:
+        """Reset the nodes that come back in the round to come."""
+        exchange, now, sizes = self._exchange, self._now, self._samples.step_sizes
+        awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
+        for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
+            agent, form, at = self.agents[i], self._forms[i], int(self._counts.cursor[i])
+            self._sync(i, *self._learned(i))
+            self._counts.learned[i] = 0
+            agent.points, agent.targets = map(sealed, self._batch(i, at))
+            agent.begin_anew()
+            form.move(agent.state, self._states.storage[i], 0)
+            self._known(i)[:], self._vectors.last_sent[i] = self._protocol.pack(i), agent.last_sent
+            self._keep_evaluated(i, agent.own, at)
+            first = form.step_sizes(0, len(sizes) - at)
+            sizes[at:, i, : first.shape[1]] = first
+            if isinstance(form, PlainLearner):
+                form.follow(agent.state, sizes[at:, i])
+            due = self._mail.due[:, self.links.start[i] : self.links.start[i + 1]]
+            due[due < now] = ABSENT
+            exchange.quiet[i], exchange.begun[i] = False, now
+
+    def _draw(self, rounds: int) -> None:
+        """Draw the samples of at most ``rounds`` further rounds."""
+        self.sync()
+        for agent, left in zip(self.agents, self._behind(self._reached()), strict=True):
+            put_back(agent, *left)
+        self._draw_on(rounds, self._now, 0)
+        self._counts.cursor[:] = 0

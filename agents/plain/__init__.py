@@ -1,1 +1,0 @@
-"""Functions for compiled rounds that call the methods of parts in plain Python."""

@@ -1,1 +1,0 @@
-"""Which arrays nodes move into, and those of nodes with several copies of their learner."""

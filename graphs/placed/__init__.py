@@ -1,1 +1,0 @@
-"""Networks of nodes that are at places: who is near whom says which are adjacent."""

@@ -1,0 +1,341 @@
+"""The contract of schedules: frozen descriptions of the network's edges, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import KDTree
+
+from kernelswarm.graphs.adjacency import Adjacency
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.graphs.given.names import Name, as_key
+from kernelswarm.kept_code import kept
+from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.refused_key import RefusedKey
+
+Booleans = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+
+class Schedule(Protocol):
+    """A network that changes: its fields are the keys of the experiment file.
+
+    The topology holds every edge that there ever is; a schedule switches them on and off.
+    """
+
+    @property
+    def constant(self) -> bool:
+        """Whether every edge is there in every round."""
+        ...
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield for each round, from the first on and without end, which edges are there, (E,).
+
+        Parameters
+        ----------
+        labels : Integers
+            The nodes' labels, (V,), sorted.
+        edges : Integers
+            The ends of every edge, (E, 2): places among the labels, the smaller first, sorted.
+        generator : numpy.random.Generator
+            Source of all randomness.
+
+        Raises
+        ------
+        ValueError
+            The network is none that the schedule can switch.
+        """
+        ...
+
+
+HAPPENS = Range("(0, 1]", "it is a probability, and at 0 nothing ever happens")
+
+
+# Schedules that are known beforehand.
+
+
+@dataclass(frozen=True)
+class OnePeer:
+    """One distance a round: nodes talk to those 1, then 2, then 4, ... places away, and from the start again.
+
+    It is for ``topology.name = "exponential"``, where each pair of rounds then costs every node as much as a ring does,
+    and as many rounds as there are distances mix the whole network (Ying et al. 2021).
+    """
+
+    constant: ClassVar[bool] = False
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield the edges of each distance in turn; raises ValueError where one is no power of 2."""
+        hops = edges[:, 1] - edges[:, 0]
+        hops = np.minimum(hops, len(labels) - hops)
+        powers = {int(hop) for hop in hops if hop > 0 and hop & (hop - 1) == 0}
+        odd = [(int(labels[i]), int(labels[j])) for (i, j), hop in zip(edges, hops, strict=True) if hop not in powers]
+        if odd:
+            raise ValueError(
+                f"one_peer needs edges between nodes 1, 2, 4, ... places apart on a circle, and {odd[0]} is not: take "
+                'topology.name = "exponential"'
+            )
+        for hop in cycle(sorted(powers)):
+            yield hops == hop
+        while True:  # a single node
+            yield np.ones(len(edges), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Networks from files, one after the other, and from the first again; the topology holds all their edges.
+
+    Parameters
+    ----------
+    paths : tuple of path
+        Files as of ``topology.name = "file"``, at least one, each with nodes of the topology.
+    rounds : int
+        For how many rounds each holds, at least 1.
+
+    Attributes
+    ----------
+    names : dict of str to int
+        The labels of the topology's nodes by their names, where they have some.
+    """
+
+    paths: tuple[Path, ...]
+    rounds: int = 1
+    names: Mapping[str, int] = field(init=False, default_factory=dict, compare=False, repr=False)
+
+    constant: ClassVar[bool] = False
+
+    ranges: ClassVar = {"rounds": Range("[1, inf)")}
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if not self.paths:
+            raise RefusedKey("paths", "= [] must name at least one file")
+
+    def called(self, names: Iterable[Name], labels: Iterable[int]) -> Sequence:
+        """Return the schedule of a topology whose nodes have names, by which the files may name them."""
+        found = replace(self)
+        object.__setattr__(found, "names", dict(zip(map(as_key, names), labels, strict=True)))
+        return found
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield each network's edges; raises ValueError where one has an edge that the topology lacks."""
+        places = {(int(labels[i]), int(labels[j])): e for e, (i, j) in enumerate(edges)}
+        steps: list[Booleans] = []
+        for path in self.paths:
+            active = np.zeros(len(edges), dtype=np.bool_)
+            network = Adjacency.of(read_graph(path))
+            called = dict(zip(network.labels.tolist(), network.names or network.labels.tolist(), strict=True))
+            for i, j in network.graph.edges:
+                one, other = (self.names.get(as_key(called[node]), node) for node in (i, j))
+                ends = min(one, other), max(one, other)
+                if ends not in places:
+                    raise ValueError(
+                        f"{path} has the edge {called[i], called[j]}, which the topology lacks: give it every edge "
+                        "there is"
+                    )
+                active[places[ends]] = True
+            steps.append(active)
+        for active in cycle(steps):
+            for _ in range(self.rounds):
+                yield active
+
+
+# Schedules in which edges come and go by chance.
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Always:
+    """Every edge is there in every round."""
+
+    constant: ClassVar[bool] = True
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        while True:
+            yield np.ones(len(edges), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Activation:
+    """Every edge is there in each round with the same probability, independently of all others.
+
+    Parameters
+    ----------
+    probability : float
+        Above 0, at most 1.
+    """
+
+    probability: float = 0.5
+
+    constant: ClassVar[bool] = False
+
+    ranges: ClassVar = {"probability": HAPPENS}
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        while True:
+            yield generator.random(len(edges)) < self.probability
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Edges fail and are repaired by chance; an edge is there with the share ``repairs / (fails + repairs)``.
+
+    Parameters
+    ----------
+    fails : float
+        The probability that an edge that is there fails in a round, above 0.
+    repairs : float
+        The probability that an edge that has failed is repaired in a round, above 0.
+    """
+
+    fails: float = 0.02
+    repairs: float = 0.2
+
+    constant: ClassVar[bool] = False
+
+    ranges: ClassVar = {"fails": HAPPENS, "repairs": HAPPENS}
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield the states of independent Markov chains that begin in equilibrium."""
+        there = generator.random(len(edges)) * (self.fails + self.repairs) < self.repairs
+        while True:
+            yield there
+            drawn = generator.random(len(edges))
+            there = np.where(there, drawn >= self.fails, drawn < self.repairs)
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """Nodes talk in pairs: in each round the edges of a random maximal matching are there."""
+
+    constant: ClassVar[bool] = False
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        """Yield matchings, each by taking edges in a random order as long as both ends are free."""
+        while True:
+            yield matching(len(labels), edges, generator.permutation(len(edges)))
+
+
+@kept
+def matching(nodes: int, edges: Integers, order: Integers) -> Booleans:
+    """Return which edges are taken, (E,), where each in turn is whose ends are both free."""
+    taken, busy = np.zeros(len(edges), dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
+    for e in order:
+        if not busy[edges[e, 0]] and not busy[edges[e, 1]]:
+            taken[e] = busy[edges[e, 0]] = busy[edges[e, 1]] = True
+    return taken
+
+
+@dataclass(frozen=True)
+class Mobile:
+    """Nodes walk about the unit square, and those within reach of one another can talk (random waypoint).
+
+    Each goes straight to a random place, at its speed, and from there to the next. The topology holds the pairs that
+    may ever meet: ``complete`` for all.
+
+    Parameters
+    ----------
+    radius : float
+        How far a message goes, above 0.
+    speed : float
+        The way of a node in a round, not negative.
+    """
+
+    radius: float = 0.3
+    speed: float = 0.02
+
+    constant: ClassVar[bool] = False
+
+    ranges: ClassVar = {"radius": Range("(0, inf)"), "speed": Range("[0, inf)")}
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
+        for places in self.walk(len(labels), generator):
+            apart = places[edges[:, 0]] - places[edges[:, 1]]
+            yield np.einsum("ed,ed->e", apart, apart) <= self.radius**2
+
+    def walk(self, nodes: int, generator: np.random.Generator) -> Iterator[Array]:
+        """Yield where so many nodes are in each round, (V, 2), whichever of them may meet."""
+        places, aims = generator.random((nodes, 2)), generator.random((nodes, 2))
+        while True:
+            yield places
+            way = aims - places
+            lengths = np.sqrt(np.einsum("nd,nd->n", way, way))
+            there = lengths <= self.speed
+            steps = np.where(there, 1.0, self.speed / np.maximum(lengths, 1e-300))
+            places = np.where(there[:, np.newaxis], aims, places + steps[:, np.newaxis] * way)
+            fresh = generator.random((nodes, 2))
+            aims = np.where(there[:, np.newaxis], fresh, aims)
+
+
+# The network of those who meet on their way, in place of one of all pairs.
+
+TOGETHER = 2**22
+"""Pairs that are held at a time, beside those found."""
+
+
+class Walking(Protocol):
+    """A schedule of nodes that move, and can talk within a radius."""
+
+    @property
+    def radius(self) -> float:
+        """The range of a message."""
+        ...
+
+    def walk(self, nodes: int, generator: np.random.Generator) -> Iterator[Array]:
+        """Yield where nodes are in each round, (V, 2)."""
+        ...
+
+
+def contact_graph(schedule: Walking, nodes: int, rounds: int, generator: np.random.Generator) -> nx.Graph[int]:
+    """Return the network of all pairs that are within reach of one another in some of the first rounds.
+
+    In so many rounds the schedule switches on the same edges of it as of the complete network, which holds all pairs.
+    The two rounds that prime a network, in which all neighbours exchange messages, know fewer of them, and in longer
+    runs those are missing that meet only later.
+
+    Parameters
+    ----------
+    schedule : Walking
+        Such as :class:`~kernelswarm.graphs.schedules.Mobile`.
+    nodes : int
+        V; they are labelled 0 to V - 1.
+    rounds : int
+        T.
+    generator : numpy.random.Generator
+        In the state of the one from which the schedule will begin.
+
+    Examples
+    --------
+    >>> from kernelswarm.graphs.schedules import Mobile
+    >>> graph = contact_graph(Mobile(radius=0.05, speed=0.005), 100, 50, np.random.default_rng(0))
+    >>> graph.number_of_edges() < 100 * 99 / 2 / 10
+    True
+    """
+    found, fresh, held = np.zeros(0, dtype=np.int64), [np.zeros(0, dtype=np.int64)], 0
+    for places in islice(schedule.walk(nodes, generator), rounds):
+        pairs = KDTree(places).query_pairs(schedule.radius, output_type="ndarray").astype(np.int64)
+        fresh.append(pairs[:, 0] * nodes + pairs[:, 1])
+        held += len(pairs)
+        if held > TOGETHER:
+            found, fresh, held = np.unique(np.concatenate([found, *fresh])), [], 0
+    found = np.unique(np.concatenate([found, *fresh]))
+    graph: nx.Graph[int] = nx.empty_graph(nodes)
+    graph.add_edges_from(zip((found // nodes).tolist(), (found % nodes).tolist(), strict=True))
+    return graph

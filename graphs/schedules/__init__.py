@@ -1,1 +1,0 @@
-"""The edges of a network, round by round."""

@@ -1,1 +1,0 @@
-"""Which nodes are awake in a round."""

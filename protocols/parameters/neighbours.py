@@ -1,0 +1,215 @@
+"""How neighbours' weights are averaged, or held together by a penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import DataSize, Neighborhood, Step, significant, take_published
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.parameters.contract import Vectors
+from kernelswarm.ranges import PENALTY
+from kernelswarm.refused_key import RefusedKey
+
+# How much a node counts each neighbour when it averages: combination weights.
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+Combination = Literal["metropolis", "uniform", "relative_degree"]
+
+
+def combination(name: Combination, neighborhood: Neighborhood) -> Array:
+    """Return the weights a_ij of a node's neighbours, (deg,); its own is one minus their sum.
+
+    Parameters
+    ----------
+    name : {"metropolis", "uniform", "relative_degree"}
+        ``1 / (1 + max(deg_i, deg_j))``, the same in both directions, so that averages over the network stay; ``1 / (1 +
+        deg_i)``; or ``(1 + deg_j)`` over the sum of that of the node and all its neighbours (Sayed, Adaptation,
+        Learning, and Optimization over Networks, 2014, table 14.1).
+    neighborhood : Neighborhood
+        The node and its neighbours.
+    """
+    degree, others = len(neighborhood.neighbors), np.array(neighborhood.degrees, dtype=np.float64)
+    if name == "uniform":
+        return np.full(degree, 1.0 / (1.0 + degree))
+    if name == "relative_degree":
+        return (1.0 + others) / (1.0 + degree + np.sum(1.0 + others))
+    return 1.0 / (1.0 + np.maximum(float(degree), others))
+
+
+@njit_no_refcount
+def waits(every: float, counts: ReadOnly) -> bool:
+    """Tell whether a node that sends in some rounds only has received nothing in this one, from (deg,)."""
+    return bool(every > 1.0 and len(counts) > 0 and total(counts) == 0.0)
+
+
+@cached_njit
+def average(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly) -> Array:
+    """Compute ``own + sum_j counts[j] weights[j] (vectors[j] - own)`` from (n,), (deg, n), (deg,) and (deg,)."""
+    mean = np.empty(len(own))
+    average_in(own, vectors, weights, counts, mean)
+    return mean
+
+
+@cached_njit
+def average_in(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly, mean: Array) -> None:
+    """Fill ``mean`` (n,) with :func:`average`."""
+    for k in range(len(own)):
+        mean[k] = own[k]
+    for j in range(len(vectors)):
+        weight = weights[j] * counts[j]
+        if weight == 0.0:
+            continue
+        for k in range(len(own)):
+            mean[k] += weight * (vectors[j, k] - own[k])
+
+
+@njit_no_refcount
+def squared_distance(left: ReadOnly, right: ReadOnly) -> float:
+    """Compute the squared distance of two vectors (n,)."""
+    total = 0.0
+    for k in range(len(right)):
+        difference = left[k] - right[k]
+        total += difference * difference
+    return total
+
+
+@cached_njit
+def squares(vectors: ReadOnly, center: ReadOnly) -> Array:
+    """Compute the squared distances of ``vectors`` (deg, n) from ``center`` (n,): (deg,)."""
+    found = np.empty(len(vectors))
+    for j in range(len(vectors)):
+        found[j] = squared_distance(vectors[j], center)
+    return found
+
+
+@cached_njit
+def differences(own: ReadOnly, vectors: ReadOnly, weights: ReadOnly) -> Array:
+    """Compute ``sum_j weights[j] (own - vectors[j])`` from (n,), (deg, n) and (deg,)."""
+    found = np.zeros(len(own))
+    for j in range(len(vectors)):
+        if weights[j] == 0.0:
+            continue
+        for k in range(len(own)):
+            found[k] += weights[j] * (own[k] - vectors[j, k])
+    return found
+
+
+# What protocols of vectors have in common that hold neighbours' weights together by a penalty, or that take steps.
+
+USUAL = 0.1
+"""The penalty beside a loss with a second derivative of 2, such as the squared one."""
+
+
+@dataclass(frozen=True)
+class Penalized(Vectors):
+    """A protocol with a penalty.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        The strength of pulls between neighbours' weights, not negative. "auto" is a twentieth of the loss's curvature
+        where it is quadratic, 0.1 for the squared loss, and for other losses of numbers a twentieth of their slope over
+        the targets' standard deviation; 0.1 for classes, and where no data are looked at.
+    """
+
+    penalty: float | Literal["auto"] = "auto"
+
+    tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
+
+    ranges: ClassVar = {"penalty": PENALTY}
+
+    @property
+    def strength(self) -> float:
+        """The penalty as a number."""
+        return USUAL if self.penalty == "auto" else self.penalty
+
+    @property
+    def strengths(self) -> Mapping[str, float]:
+        """The key that makes the coupling stronger, with its value."""
+        return {"penalty": self.strength}
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """The penalty, where it is "auto"; what other keys call so, such as the rate of DOMKL, rounds resolve."""
+        return ("penalty",) if self.penalty == "auto" else ()
+
+    def resolved(self, sample: DataSize) -> Self:
+        """Return the protocol with the penalty that suits a sample of the data."""
+        return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature))
+
+
+@dataclass(frozen=True)
+class Tolerant(Penalized):
+    """A protocol of ADMM.
+
+    Parameters
+    ----------
+    tolerant : bool
+        Whether, where messages are lost or late, nodes sleep or edges switch, the dual variables come from sums of all
+        weights that were sent (`summed_duals`). False adds up the messages that arrive, as published: one lost
+        message is then never made up for. On ideal links messages are added up.
+    """
+
+    tolerant: bool = True
+
+    def refuse_one_way(self, neighborhood: Neighborhood) -> None:
+        """Refuse edges on which only one end asks with a ValueError."""
+        if not neighborhood.mutual:
+            raise ValueError(
+                "the dual variables of ADMM cancel only where both ends of each edge ask, and in a directed network "
+                'they do not: take protocol.name = "diffusion", "gradient_tracking" or "diffusion_rls", or make the '
+                "network undirected"
+            )
+
+    @property
+    def requires(self) -> str | None:
+        """The key to set where messages may be lost."""
+        if self.tolerant:
+            return None
+        return (
+            "duals that add up what arrives never make up for a lost message: set protocol.tolerant = true, and leave "
+            "out what changes or withholds messages: quantization, noise, clip and trigger of links, and faults"
+        )
+
+
+def refuse_waiting(every: int) -> None:
+    """Refuse rounds without messages where duals are added to every step: they are not answered, and weights grow."""
+    if every > 1:
+        raise RefusedKey(
+            "every",
+            f"= {every!r} has duals push on in rounds that nobody answers, and weights grow without bound: set it to "
+            '1, or take protocol.name = "dkla"',
+        )
+
+
+@dataclass(frozen=True)
+class Stepping(Vectors):
+    """A protocol whose nodes step along gradients.
+
+    Parameters
+    ----------
+    step : {"implicit", "explicit"}
+        Whether a quadratic loss is taken at the new function or, as published, at the old one.
+    as_published : bool
+        The papers' explicit step in one key; it goes before ``step``.
+    """
+
+    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
+    as_published: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        take_published(self)
+
+
+@dataclass(frozen=True)
+class PenalizedStepping(Stepping, Penalized):
+    """A protocol of ADMM whose nodes step along gradients."""

@@ -1,1 +1,0 @@
-"""Least squares on the features of samples, and the decompositions of matrices behind it."""

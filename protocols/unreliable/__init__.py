@@ -1,1 +1,0 @@
-"""Links and clocks together: what becomes of every message of every round."""

@@ -1,1 +1,0 @@
-"""The backends, which hold blocks in this process or in Ray's actors."""

@@ -1,0 +1,162 @@
+"""The machine: its memory, the threads of its matrix products, and the versions of what is installed."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.files import environment
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+# The free memory of this machine, and a limit to that of this process.
+
+PROCESS_BYTES = 120 * 10**6
+"""The memory of an actor that Ray starts, before it has learned anything."""
+
+FORKED_BYTES = 65 * 10**6
+"""The same of a forked one, which shares with the others what is imported."""
+
+RESERVE_BYTES = 10**9
+"""The memory left for Ray itself, the driver and the learned functions."""
+
+STATUS = Path("/proc/self/status")
+GROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
+)
+"""The files, of both versions of Linux' control groups, with a container's limit and use. psutil has the machine's."""
+
+
+def free() -> int:
+    """Return the bytes that processes started now may take: what the machine has left, or a container, if less."""
+    import psutil  # a twentieth of a second, which no command without a run should take
+
+    found: list[int] = [psutil.virtual_memory().available]
+    for limit, used in _present(GROUPS):
+        most = limit.read_text().strip()
+        if most.isdecimal():  # else "max"
+            found.append(int(most) - int(used.read_text()))
+    return min(found)
+
+
+@cache  # a process stays in its container, and each network that is opened asks seven times
+def _present(groups: tuple[tuple[Path, Path], ...]) -> list[tuple[Path, Path]]:
+    return [(limit, used) for limit, used in groups if limit.exists() and used.exists()]
+
+
+@contextmanager
+def limited(room: int) -> Iterator[None]:
+    """Let this process take at most ``room`` more bytes in here: what asks for more gets a MemoryError.
+
+    Without it Linux promises memory that there is not, and ends the process once it is used. Where the system knows no
+    such limit, nothing is limited.
+    """
+    taken = _data_bytes() if sys.platform == "linux" else None
+    if taken is None:
+        yield
+        return
+    import resource  # not everywhere
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = [limit for limit in (taken + max(0, room), *before) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(most), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _data_bytes() -> int | None:
+    """Return the bytes of this process that the limit counts; None where the system does not say."""
+    if not STATUS.exists():
+        return None
+    return 1024 * int(STATUS.read_text().partition("VmData:")[2].split(maxsplit=1)[0])
+
+
+def require_memory(processes: int, nodes: int, room: int, each: int) -> None:
+    """Refuse to start so many more processes for a network of so many nodes when they take more than ``room`` bytes.
+
+    Parameters
+    ----------
+    processes, nodes : int
+        Their numbers.
+    room : int
+        Bytes that are free.
+    each : int
+        Bytes that a process takes.
+
+    Raises
+    ------
+    InputError
+        The message says what they take, and the block size that fits.
+    """
+    if processes * each <= max(0, room - RESERVE_BYTES):
+        return
+    fitting = max(0, room - RESERVE_BYTES) // each
+    remedy = f"take {-(-nodes // fitting):,} or more" if fitting else "even one has no room"
+    raise InputError(
+        f"backend.nodes_per_actor: {processes:,} processes take about {processes * each / 1e9:,.1f} GB of "
+        f'memory, and {max(0, room) / 1e9:,.1f} GB are free: {remedy}, or "auto" for one process a core'
+    )
+
+
+# One thread of linear algebra, with which products of matrices have the same bits on every machine.
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""The variables that libraries of linear algebra read once, when they are loaded.
+
+By themselves they then start a thread for each core but one, which looks for work for a tenth of a second.
+"""
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Return a context in which every library of linear algebra that is loaded by now takes one thread.
+
+    Libraries are loaded by imports: only where modules have come since the last call are they looked for again, which
+    takes milliseconds.
+    """
+    limited: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1)
+    return limited
+
+
+@contextmanager
+def one_thread_from_the_start() -> Iterator[None]:
+    """Have libraries that are loaded in here start no threads, unless the user's environment sets their number."""
+    with environment({name: count for name, count in ONE_THREAD.items() if name not in os.environ}):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+# The versions of what feeds a model.
+
+LIBRARIES = ("kernelswarm", "numpy", "scipy", "numba", "networkx", "ray")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries whose arithmetic feeds a model."""
+    return {"python": platform.python_version()} | {library: _version(library) for library in LIBRARIES}
+
+
+@functools.cache  # reading what is installed takes longer than a small run
+def _version(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

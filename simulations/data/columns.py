@@ -1,0 +1,546 @@
+"""One column of a csv or parquet table: inputs of any kind, numbers, labels of classes, or names of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.graphs.given.names import POINTED, WHOLE, Name, SameNumber, as_written
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.data_description import ALIKE, HELD, CodedColumn, Coding, Missing
+from kernelswarm.simulations.core.messages import shown, some, toml
+from kernelswarm.simulations.data.csv_dialect import THOUSANDS
+from kernelswarm.simulations.data.gaps import are_gaps
+from kernelswarm.simulations.data.odd_entries import (
+    COUNTING,
+    DECIMAL_COMMA,
+    LEAVE_OUT,
+    NO_NUMBER,
+    OddWords,
+    first_word,
+    is_dressed,
+    is_number,
+    odd_in,
+    refusal,
+    remedy,
+)
+from kernelswarm.simulations.data.reading import shorten
+from kernelswarm.simulations.data.rows import Numbers, are_classes, check_exact, no_label, odd_fraction
+from kernelswarm.simulations.data.text import (
+    WRITTEN,
+    Entries,
+    Mark,
+    entries,
+    is_text,
+    parsed,
+    ranking,
+    read_text,
+    spelled,
+    without_words,
+)
+from kernelswarm.simulations.data.times import MOST_WORDS, NoDate, WhichIsTheDay, are_too_many, of_column
+
+if TYPE_CHECKING:
+    import pyarrow
+
+CATEGORIES, ORDERED = b"categories", b"ordered"
+"""The mark of a column of numbers that stand for categories, which no file holds as such, and its value."""
+
+#: Text of digits with more different values than this is a column of numbers that was written as text.
+MOST_CODES = 100
+
+
+class ManyWords(ValueError):
+    """The refusal of inputs of which some, ``words``, hold too many different words; ``others`` are the rest."""
+
+    def __init__(self, text: str, words: tuple[str, ...], others: tuple[str, ...]) -> None:
+        super().__init__(text)
+        self.words, self.others = words, others
+
+
+class NoTarget(RefusedKey):
+    """The refusal of a table ``name`` without the column y, where no target is named; ``columns`` might be one."""
+
+    def __init__(self, name: str, columns: tuple[str, ...]) -> None:
+        super().__init__(
+            "target",
+            f'= "" means the column "y", which {name} does not have: set target to one or more of {some(columns)}',
+        )
+        self.name, self.columns = name, columns
+
+
+def inputs(
+    name: str,
+    table: pyarrow.Table,
+    columns: Sequence[str],
+    mark: Mark = "",
+    wanted: Sequence[CodedColumn] = (),
+    cure: str = "",
+    has_codes: bool = True,
+) -> tuple[list[Numbers], tuple[CodedColumn, ...]]:
+    """Columns of inputs as arrays, numbers of their own types, and what they hold.
+
+    Parameters
+    ----------
+    name
+        What messages call the table.
+    table, columns
+        The table, and the names of the columns.
+    mark
+        What stands before fractions in text; empty where nothing says so.
+    wanted
+        What each column has to hold, where that is known.
+    cure
+        What messages say to do about columns that hold something else.
+    has_codes
+        Whether text such as 007 is a code.
+
+    Raises
+    ------
+    ManyWords
+        If columns have more different words than become columns of 0 and 1.
+    ValueError
+        If a column is of no kind that becomes numbers, naming row and column.
+    """
+    held = {column.name: column for column in wanted}
+    found = [read_input(name, table, column, mark, held.get(column), cure, has_codes) for column in columns]
+    kinds = tuple(kind for _, kind in found)
+    many = [kind.name for kind in kinds if kind.kind == "words" and are_too_many(len(kind.words), table.num_rows)]
+    if many and not wanted:
+        first = next(kind for kind in kinds if kind.name == many[0])
+        raise ManyWords(
+            f"{name}: column {shown(first.name)} has {len(first.words):,} different words in {table.num_rows:,} rows, "
+            f"such as {shown(first.words[0])}; each would become a column of 0 and 1, and at most {MOST_WORDS} do, "
+            "that occur twice on average: join rare words to one, or leave the column out with stream.drop",
+            tuple(many),
+            tuple(column for column in columns if column not in many),
+        )
+    return [values for values, _ in found], kinds
+
+
+def read_input(
+    name: str,
+    table: pyarrow.Table,
+    column: str,
+    mark: Mark,
+    wanted: CodedColumn | None,
+    cure: str = "",
+    has_codes: bool = True,
+) -> tuple[Numbers, CodedColumn]:
+    """One column of inputs as an array (n,), nan where a value is missing, and what it holds; see :func:`inputs`."""
+    import pyarrow
+
+    values = table.column(column)
+    kind = None if wanted is None else wanted.kind
+    order = ranking(values)
+    if is_text(values):
+        found = entries(values, order)
+        if order and kind in (None, "ranks"):
+            return found.spread(np.arange(len(found.words), dtype=np.float64)), CodedColumn(
+                column, "ranks", tuple(found.words)
+            )
+        if kind == "ranks":
+            kind = "words"
+        try:
+            read = read_text(found, column, mark, kind, "" if wanted is None else wanted.written, has_codes)
+        except WhichIsTheDay as error:
+            row = found.rows[found.words.index(str(error))]
+            raise ValueError(
+                f"{name}: row {row}, column {shown(column)} holds dates such as {shown(str(error))}, none of which "
+                f"shows whether {error.choices} comes first ({COUNTING}): write them as 2021-12-31"
+            ) from error
+        if read is None:
+            raise _unreadable(name, column, found, mark, cure, wanted)
+        if wanted is not None and found.words:
+            _check_kind(name, wanted, read[1], cure)
+        return read
+    unordered = not categories(name, table).get(column, True)
+    if unordered or (wanted is not None and any(map(is_number, wanted.words))):
+        coded = _numbers_as_words(name, table, column)
+        if wanted is not None:
+            _check_kind(name, wanted, coded[1], cure)
+        return coded
+    try:
+        times = of_column(values, column, kind)
+    except NoDate as error:
+        raise _no_date(name, column, error, cure) from error
+    if times is None:
+        kind = "truth" if pyarrow.types.is_boolean(values.type) else "number"
+        found_kind = CodedColumn(column, kind)
+    else:
+        found_kind = CodedColumn(column, times.kind, zoned=times.zoned)
+    if wanted is not None and values.null_count < len(values):
+        _check_kind(name, wanted, found_kind, cure)
+    return numbers(name, table, column, cure=cure) if times is None else times.values, found_kind
+
+
+def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, cure: str) -> None:
+    """Refuse a column that holds something else than what was learned from."""
+    if ALIKE.get(found.kind, found.kind) == ALIKE.get(wanted.kind, wanted.kind) and found.zoned == wanted.zoned:
+        return
+    kinds = [f"{HELD[one.kind]}{' of a time zone' * one.zoned}" for one in (found, wanted)]
+    raise ValueError(
+        f"{name}: column {shown(found.name)} holds {kinds[0]}, and what was learned from holds {kinds[1]}: "
+        + (cure or "write both in the same way")
+    )
+
+
+def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Numbers, CodedColumn]:
+    """Numbers that stand for categories without an order, in increasing order, as words."""
+    values = numbers(name, table, column).astype(np.float64)
+    gaps = np.isnan(values)
+    found, places = np.unique(values[~gaps], return_inverse=True)
+    spread = np.full(len(values), np.nan)
+    spread[~gaps] = places
+    words = tuple(str(int(value)) if value == int(value) else repr(float(value)) for value in found)
+    return spread, CodedColumn(column, "words", words)
+
+
+def _unreadable(
+    name: str, column: str, found: Entries, mark: Mark, cure: str, wanted: CodedColumn | None
+) -> ValueError:
+    """The refusal of text that is neither all numbers nor all times nor all words, or not what is wanted."""
+    odd = odd_in(found, mark, wanted, column)
+    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
+    return refusal(text, column, odd, found, is_target=False, cure=cure)
+
+
+def _no_date(name: str, column: str, odd: NoDate, cure: str) -> OddWords:
+    """The refusal of a number that is no date, among others that are."""
+    codes = toml({column: int(odd.number) if odd.number.isdecimal() else float(odd.number)})
+    return OddWords(
+        f"{name}: row {odd.row}, column {shown(column)} holds {odd.number}, where the other {odd.others:,} "
+        f"entries are dates or times ({COUNTING}): "
+        + (cure or f"{LEAVE_OUT}, or name it in stream.na_values = {codes} if it stands for a gap"),
+        column,
+        (odd.number,),
+        odd.others,
+    )
+
+
+def numbers(
+    name: str, table: pyarrow.Table, column: str, *, is_target: bool = False, cure: str = "", mark: Mark = ""
+) -> Numbers:
+    """One column as a NumPy array of its own type, nan where one is missing; ``cure`` is what to do about no number.
+
+    Text is refused, unless all of it are numbers with marks between thousands or percent signs.
+
+    Raises
+    ------
+    ValueError
+        If a value is not a number, naming row and column.
+    """
+    import pyarrow
+
+    values = without_words(table.column(column))
+    if values.null_count == len(values):
+        return np.full(len(values), np.nan)
+    if pyarrow.types.is_boolean(values.type):
+        values = values.cast(pyarrow.int64())
+    if pyarrow.types.is_decimal(values.type):
+        values = values.cast(pyarrow.float64())
+    if pyarrow.types.is_integer(values.type) or pyarrow.types.is_floating(values.type):
+        return np.asarray(values.to_numpy())
+    if is_text(values):
+        read = _numbers_in(values, mark)
+        if read is not None:
+            return read
+        found = entries(values)
+        odd = odd_in(found, mark, CodedColumn(column))
+        if not is_number(odd.word):
+            text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
+            raise refusal(text, column, odd, found, is_target, cure)
+    if pyarrow.types.is_temporal(values.type) and is_target:
+        cure = "give a number in its place, such as the days since the first"
+    row, value = first_word(values.to_pylist())
+    other = "text" if is_number(value) else NO_NUMBER
+    raise ValueError(
+        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is {other} ({COUNTING}): "
+        + (cure or remedy(value, is_target))
+    )
+
+
+def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: Mark = "") -> Numbers:
+    """A column of text as the labels of classes, (n,), without blanks around them; empty where one is missing.
+
+    Unless a classification is asked for, text that reads as a number is refused: a column of numbers in which one is
+    mistyped arrives as text too. Digits only, such as 007, are labels, as long as there may be so many classes; numbers
+    with marks between thousands or a percent sign are numbers.
+
+    Raises
+    ------
+    ValueError
+        If a value is a number though no classification is asked for, naming row and column.
+    """
+    texts = words(table, column)
+    if asked:
+        return texts
+    found = entries(table.column(column), names=True)
+    read = None if are_digits(found.words) else _numbers_in(table.column(column), mark)
+    if read is not None:
+        return read
+    if not any(is_number(text) or DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text) for text in found.words):
+        return texts
+    if are_digits(found.words) and len(found.words) <= MOST_CODES:
+        return texts  # a csv file would have made numbers of them: a column that is text all the same is meant so
+    if all(map(is_number, found.words)):
+        raise ValueError(
+            f"{name}: column {shown(column)} holds numbers as text, such as {shown(texts[0])} in row 1 ({COUNTING}): "
+            'write them as numbers, or set stream.task = "classification" if they are the labels of classes'
+        )
+    odd = odd_in(found, mark)
+    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
+    raise refusal(text, column, odd, found, is_target=True)
+
+
+def may_name_classes(table: pyarrow.Table, column: str, asked: bool) -> bool:
+    """Tell whether numbers are labels of classes by the rule of the auto task, or numbers or times as asked for."""
+    from pyarrow import types
+
+    values = table.column(column)
+    if not (types.is_integer(values.type) or types.is_floating(values.type)):
+        return asked and types.is_temporal(values.type)
+    known = values.drop_null().to_numpy()
+    return asked or are_classes(known, types.is_integer(values.type)) or odd_fraction(known, True) is not None
+
+
+def with_labels(
+    name: str, table: pyarrow.Table, column: str, texts: pyarrow.ChunkedArray, decimal: str, asked: bool
+) -> pyarrow.Table:
+    """Return a table with its target as text where it names classes by codes, such as 007 or 1E2.
+
+    Parameters
+    ----------
+    name
+        What messages call the table.
+    table, column
+        The table, and its target, which was read as numbers or times.
+    texts
+        The target as it is written.
+    decimal
+        What stands before fractions in it.
+    asked
+        Whether a classification is asked for.
+
+    Raises
+    ------
+    ValueError
+        If a label is written in two ways, such as 1 and 1.0, naming a row of each, or among labels stands a fraction.
+    """
+    import pyarrow
+
+    place = table.column_names.index(column)
+    if pyarrow.types.is_temporal(table.column(column).type):
+        return table.set_column(place, column, texts)
+    found = entries(texts)
+    pointed = [text.replace(decimal, ".") for text in found.words]
+    values = np.asarray(table.column(column).to_numpy())
+    whole = all(WHOLE.fullmatch(text) for text in pointed if not is_number(text) or float(text).is_integer())
+    odd = None if asked else odd_fraction(values, whole)
+    if odd is not None:
+        raise ValueError(no_label(name, odd + 1, shown(column), values[odd], COUNTING))
+    named = _as_written(name, column, found._replace(words=pointed))
+    if _are_plain(pointed) or all(isinstance(label, int) for label in named):
+        return table
+    return table.set_column(place, column, texts)
+
+
+def _are_plain(texts: Sequence[str]) -> bool:
+    """Tell whether texts are numbers as one writes them: no codes such as 007 and 1E2."""
+    return all(WHOLE.fullmatch(text) or POINTED.fullmatch(text) for text in texts)
+
+
+def _as_written(name: str, column: str, found: Entries) -> list[Name]:
+    """Return the names that words are; raises ValueError where two are the same number, naming a row of each."""
+    try:
+        named = as_written(found.words)
+    except SameNumber as error:
+        rows = sorted((int(found.rows[found.words.index(text)]), text) for text in error.texts)
+        both = " and ".join(f"row {row} {shown(text)}" for row, text in rows)
+        raise ValueError(
+            f"{name}: column {shown(column)} has in {both}, which are the same number ({COUNTING}): what names classes "
+            "or nodes is taken as it is written, write it in one way"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{name}: in column {shown(column)} {error}") from error
+    return [named[word] for word in found.words]
+
+
+def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> Numbers | None:
+    """Return the numbers of a column of text that is one for a reason: marks between thousands, percent signs, gaps."""
+    found = entries(values)
+    gaps = int((found.places < 0).sum()) > values.null_count
+    read = parsed(found.words, mark, found.counts) if gaps or any(map(is_dressed, found.words)) else None
+    return None if read is None else found.spread(read.values)
+
+
+def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
+    """The node of each row, (n,): whole numbers as int64, or text; nan or empty where one is missing.
+
+    Raises
+    ------
+    ValueError
+        If a value is a number that is not whole, naming row and column.
+    """
+    if is_text(table.column(column)):
+        return words(table, column)
+    values = numbers(name, table, column, cure="give the nodes whole numbers or text as names")
+    gaps = are_gaps(values)
+    known = values[~gaps]
+    rows = np.flatnonzero(~gaps) + 1
+    check_exact(
+        name,
+        known,
+        lambda place: int(rows[place]),
+        f"in column {shown(column)} node",
+        "write the names of the nodes as text",
+    )
+    if not np.issubdtype(values.dtype, np.integer):
+        wrong = np.flatnonzero((values != np.round(values)) & ~gaps)
+        if len(wrong):
+            raise ValueError(
+                f"{name}: row {wrong[0] + 1} names node {values[wrong[0]]} in column {shown(column)} ({COUNTING}); "
+                'nodes are whole numbers or text: correct it, or set stream.node_column = "" to ignore the column'
+            )
+    return values if gaps.any() else values.astype(np.int64)
+
+
+def with_nodes(name: str, table: pyarrow.Table, column: str, decimal: str) -> pyarrow.Table:
+    """Return a csv file's table with its nodes, which are text, as numbers where all are: 007 is the name as it stands.
+
+    Parameters
+    ----------
+    name
+        What messages call the table.
+    table, column
+        The table, and the column that names nodes.
+    decimal
+        What stands before fractions in it.
+
+    Raises
+    ------
+    ValueError
+        If a node is written in two ways, such as 1 and 1.0, naming a row of each.
+    """
+    import pyarrow
+
+    if not is_text(table.column(column)):
+        return table
+    found = entries(table.column(column), names=True)
+    pointed = [text.replace(decimal, ".") for text in found.words]
+    numbers: list[Any] = _as_written(name, column, found._replace(words=pointed))
+    if not all(isinstance(number, int) for number in numbers):
+        if not _are_plain(pointed) or all(map(WHOLE.fullmatch, pointed)):
+            return table
+        numbers = list(map(float, pointed))  # fractions, which are refused
+    if not numbers:
+        return table
+    kind = pyarrow.int64() if isinstance(numbers[0], int) else pyarrow.float64()
+    values = pyarrow.array([*numbers, None], kind).take(pyarrow.array(found.places % (len(numbers) + 1)))
+    return table.set_column(table.column_names.index(column), column, values)
+
+
+def words(table: pyarrow.Table, column: str) -> Numbers:
+    """A column of text as an array (n,) of fixed width, without blanks around each entry; empty for what is missing."""
+    values = without_words(table.column(column))
+    texts = np.char.strip(np.array(values.fill_null("").to_pylist(), dtype=np.str_).reshape(len(values)))
+    return spelled(np.where(np.isin(texts, WRITTEN), "", texts))
+
+
+def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:
+    """Return what pandas has written of a table into it; ValueError if that cannot be read."""
+    try:
+        metadata: dict[str, Any] = table.schema.pandas_metadata or {}
+    except ValueError as error:
+        raise ValueError(f"{name}: its entry of pandas is no JSON ({shorten(error)}): write the file again") from error
+    return metadata
+
+
+def categories(name: str, table: pyarrow.Table) -> dict[str, bool]:
+    """Return whether categories have an order, by the columns of which the table says that they hold some."""
+    columns = by_pandas(name, table).get("columns", [])
+    found = {entry.get("field_name", entry.get("name")): entry for entry in columns if isinstance(entry, dict)}
+    ordered = {
+        column: bool((entry.get("metadata") or {}).get("ordered"))
+        for column, entry in found.items()
+        if entry.get("pandas_type") == "categorical"
+    }
+    marks = {field.name: (field.metadata or {}).get(CATEGORIES) for field in table.schema}
+    return ordered | {column: mark == ORDERED for column, mark in marks.items() if mark is not None}
+
+
+def are_digits(texts: Sequence[str]) -> bool:
+    """Whether text is of digits only, as codes and numbers of things are.
+
+    Examples
+    --------
+    >>> are_digits(["007", "12"]), are_digits(["1", "2.0"]), are_digits([])
+    (True, False, False)
+    """
+    return bool(texts) and all(text.strip().isdecimal() for text in texts)
+
+
+# What the rows to learn from say of their columns: which words there are, when time begins, what stands for gaps.
+
+Array = npt.NDArray[np.float64]
+
+TimesAs = Literal["days", "cycles"]
+"""What times become: days, or hours, weekdays and seasons too."""
+
+
+def learn(
+    name: str, parts: Sequence[Array], columns: Sequence[CodedColumn], missing: Missing, times: TimesAs = "days"
+) -> Coding:
+    """Learn how columns become numbers.
+
+    Parameters
+    ----------
+    name
+        What messages call the data.
+    parts
+        The rows that are learned from, (n_i, columns) each, with nan for gaps.
+    columns
+        What the columns hold, with all of their words.
+    missing
+        What is done about gaps.
+    times
+        What times become.
+
+    Raises
+    ------
+    ValueError
+        No row has a value of a column.
+    """
+    found = []
+    for place, column in enumerate(columns):
+        values = np.concatenate([part[:, place] for part in parts])
+        known = values[~np.isnan(values)]
+        if not len(known):
+            raise ValueError(
+                f"{name}: column {shown(column.name)} has no value in any row that is learned from: leave it out "
+                "with stream.drop"
+            )
+        found.append(_learned(column, values, known, missing, times))
+    return Coding(tuple(found), missing)
+
+
+def _learned(column: CodedColumn, values: Array, known: Array, missing: Missing, times: TimesAs) -> CodedColumn:
+    if column.kind == "words":
+        kept = np.unique(known).astype(np.intp)
+        values = np.where(np.isnan(values), np.nan, np.searchsorted(kept, values))
+        column = replace(column, words=tuple(column.words[place] for place in kept))
+    if column.kind in ("time", "clock"):
+        column = replace(column, cycles=times == "cycles")
+    if column.kind == "time":
+        column = replace(column, origin=float(known.min()))
+    if missing in ("mean", "last"):
+        from sklearn.impute import SimpleImputer
+
+        average = "mean" if column.kind in ("number", "time", "clock", "duration") else "most_frequent"
+        filling = SimpleImputer(strategy=average).fit(values[:, None])
+        column = replace(column, fill=float(filling.statistics_[0]))
+    return column

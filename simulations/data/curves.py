@@ -1,0 +1,268 @@
+"""One-dimensional regression: inputs uniform on an interval, a curve for a target, noise and outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from kernelswarm.ranges import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, check_ranges
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.data.contract import Array, Differences, Source
+from kernelswarm.simulations.data.splits import ShiftDifferences, Split, check_split, intervals, offsets
+from kernelswarm.simulations.data.synthetic import Ages, sources_of
+
+
+class Curve(Protocol):
+    """A function of one input, which may move with the number of samples."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether the ages matter."""
+
+    def __call__(self, inputs: Array, ages: Ages) -> Array:
+        """Evaluate at inputs (n,) and ages (n,), the samples drawn before: gives (n,)."""
+
+
+@dataclass(frozen=True)
+class NoisyCurve:
+    """Law of x uniform on [low, high] and y = curve(x) + offset + noise z, z ~ N(0, 1).
+
+    With probability ``outlier_fraction`` the sample is an outlier, and N(0, outlier_size^2) is added to y.
+    """
+
+    curve: Curve
+    low: float
+    high: float
+    noise: float
+    offset: float = 0.0
+    outlier_fraction: float = 0.0
+    outlier_size: float = 0.0
+
+    @property
+    def inputs(self) -> int:
+        return 1
+
+    @property
+    def drifts(self) -> bool:
+        return self.curve.moves
+
+    def sample(self, random: np.random.Generator, ages: Ages) -> tuple[Array, Array]:
+        count = len(ages)
+        inputs = random.uniform(self.low, self.high, count)
+        targets = self.curve(inputs, ages) + self.offset + self.noise * random.standard_normal(count)
+        if self.outlier_fraction:
+            hit = random.random(count) < self.outlier_fraction
+            targets += hit * self.outlier_size * random.standard_normal(count)
+        return inputs[:, None], targets[:, None]
+
+    def noise_free(self, points: Array, ages: Ages) -> Array:
+        return (self.curve(points[:, 0], ages) + self.offset)[:, None]
+
+
+@dataclass(frozen=True)
+class CurveTruth:
+    """The nodes' curves as `Source.truth` gives them."""
+
+    laws: tuple[NoisyCurve, ...]
+
+    def __call__(self, position: int, points: Array, samples: int) -> Array:
+        return self.laws[position].noise_free(points, np.full(len(points), samples, dtype=np.int64))
+
+    def at(self, position: int, points: Array, ages: Ages) -> Array:
+        """Evaluate each point at its own age."""
+        return self.laws[position].noise_free(points, ages)
+
+
+def node_intervals(split: str, low: float, high: float, nodes: int, overlap: float) -> Array:
+    """Interval of each node's inputs, (V, 2): its patch, or the whole."""
+    if split == "patches":
+        return intervals(low, high, nodes, overlap)
+    return np.tile([low, high], (nodes, 1))
+
+
+def open_curves(
+    laws: Sequence[NoisyCurve], seed: int, held_out: int, locations: Array | None, differences: Differences
+) -> Source:
+    """Open one endless source for each law."""
+    truth = CurveTruth(tuple(laws))
+    return Source(
+        inputs=1,
+        targets=1,
+        classes=None,
+        nodes=sources_of(laws, seed, held_out),
+        facts={"noise_variance": noise_variance(laws[0])},
+        truth=truth,
+        noise_free=truth.at,
+        locations=locations,
+        differences=differences,
+    )
+
+
+def noise_variance(law: NoisyCurve) -> float:
+    """Variance of y given x, the squared error that no function can beat on targets as observed."""
+    return law.noise**2 + law.outlier_fraction * law.outlier_size**2
+
+
+# The one-dimensional regression y = 2x + 3 sin 6x of COLK section V, with noise and outliers.
+
+
+def check_interval(low: float, high: float) -> None:
+    """Refuse an empty interval of inputs."""
+    if not low < high:
+        raise RefusedKey("low", f"= {low!r} must be below high = {high!r}: they are the ends of the interval of inputs")
+
+
+@dataclass(frozen=True)
+class SineRegression:
+    """A line and a sine with noise and outliers: slope x + amplitude sin(frequency x + phase) (COLK section V).
+
+    Inputs are uniform on [low, high].
+
+    Parameters
+    ----------
+    noise
+        Standard deviation >= 0 of the Gaussian noise.
+    outlier_fraction, outlier_size
+        A sample is an outlier with this probability; then N(0, outlier_size^2) is added to its target.
+    slope, amplitude, frequency, phase
+        Coefficients of the target; the frequency and the phase are in radians.
+    low, high
+        Ends of the interval of inputs.
+    split
+        "iid"; "patches": each node's inputs come from its own interval; "target_shift": each node's target has its own
+        offset.
+    overlap
+        With patches, the share in [0, 1] of its interval that a node has in common with the next: 0 cuts [low, high]
+        into V parts, 1 gives everybody all of it.
+    shift
+        With target_shift, the standard deviation >= 0 of the nodes' offsets.
+    """
+
+    noise: float = 0.1
+    outlier_fraction: float = 0.0
+    outlier_size: float = 5.0
+    slope: float = 2.0
+    amplitude: float = 3.0
+    frequency: float = 6.0
+    phase: float = 0.0
+    low: float = 0.0
+    high: float = 1.0
+    split: Split = "iid"
+    overlap: float = 0.2
+    shift: float = 1.0
+
+    ranges: ClassVar = {
+        "noise": NOT_NEGATIVE,
+        "outlier_size": NOT_NEGATIVE,
+        "shift": NOT_NEGATIVE,
+        "outlier_fraction": SHARE,
+        "overlap": SHARE,
+        "slope": FINITE,
+        "amplitude": FINITE,
+        "frequency": FINITE,
+        "phase": FINITE,
+        "low": FINITE,
+        "high": FINITE,
+    }
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check_interval(self.low, self.high)
+        check_split(self.split, ("iid", "patches", "target_shift"), "sine_regression")
+
+    @property
+    def moves(self) -> bool:
+        return False
+
+    def __call__(self, inputs: Array, ages: Ages) -> Array:
+        """Target without noise at inputs (n,): gives (n,)."""
+        return self.slope * inputs + self.amplitude * np.sin(self.frequency * inputs + self.phase)
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
+        ends = node_intervals(self.split, self.low, self.high, nodes, self.overlap)
+        shifts = offsets(self.shift, nodes, seed) if self.split == "target_shift" else np.zeros(nodes)
+
+        @cache
+        def law(low: float, high: float, offset: float) -> NoisyCurve:
+            return NoisyCurve(self, low, high, self.noise, offset, self.outlier_fraction, self.outlier_size)
+
+        laws = [law(*interval, shift) for interval, shift in zip(ends.tolist(), shifts.tolist(), strict=True)]
+        return open_curves(laws, seed, held_out, locations, ShiftDifferences(shifts))
+
+
+# A regression whose target moves while it is learned.
+
+
+@dataclass(frozen=True)
+class Drifting:
+    """A target that moves while it is learned: a travelling wave.
+
+    Sample number n of a node has target amplitude sin(2 pi (frequency x - n / period)) + noise. The wave moves to the
+    right by 1 / (frequency period) a sample and is back after ``period`` samples; a slow learner sees its error rise.
+    The test samples move with it: their targets are those of the number of samples drawn so far.
+
+    Parameters
+    ----------
+    period
+        Samples of a node > 0 after which the target is back.
+    noise
+        Standard deviation >= 0 of the Gaussian noise.
+    amplitude, frequency
+        Height of the wave and number of waves per unit of x.
+    low, high
+        Ends of the interval of inputs, which are uniform on it.
+    split
+        "iid"; "patches": each node's inputs come from its own interval; "target_shift": each node's target has its own
+        offset.
+    overlap
+        With patches, the share in [0, 1] of its interval that a node has in common with the next.
+    shift
+        With target_shift, the standard deviation >= 0 of the nodes' offsets.
+    """
+
+    period: float = 10_000.0
+    noise: float = 0.1
+    amplitude: float = 1.0
+    frequency: float = 1.0
+    low: float = 0.0
+    high: float = 1.0
+    split: Split = "iid"
+    overlap: float = 0.2
+    shift: float = 1.0
+
+    ranges: ClassVar = {
+        "period": POSITIVE,
+        "noise": NOT_NEGATIVE,
+        "shift": NOT_NEGATIVE,
+        "amplitude": FINITE,
+        "frequency": FINITE,
+        "low": FINITE,
+        "high": FINITE,
+        "overlap": SHARE,
+    }
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check_interval(self.low, self.high)
+        check_split(self.split, ("iid", "patches", "target_shift"), "drifting")
+
+    @property
+    def moves(self) -> bool:
+        return True
+
+    def __call__(self, inputs: Array, ages: Ages) -> Array:
+        """Target without noise at inputs (n,) after ages (n,) samples: gives (n,)."""
+        return np.asarray(self.amplitude * np.sin(2.0 * np.pi * (self.frequency * inputs - ages / self.period)))
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
+        ends = node_intervals(self.split, self.low, self.high, nodes, self.overlap)
+        shifts = offsets(self.shift, nodes, seed) if self.split == "target_shift" else np.zeros(nodes)
+        laws = [
+            NoisyCurve(self, float(low), float(high), self.noise, float(offset))
+            for (low, high), offset in zip(ends, shifts, strict=True)
+        ]
+        return open_curves(laws, seed, held_out, locations, ShiftDifferences(shifts))

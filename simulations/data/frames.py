@@ -1,0 +1,452 @@
+"""Frames of pandas, polars and pyarrow, and dicts of columns: columns by their names, rows by their index."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from numbers import Number
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.core.data_description import Coding
+from kernelswarm.simulations.core.messages import nearest, shown, some
+from kernelswarm.simulations.data.columns import inputs, numbers
+from kernelswarm.simulations.data.gaps import filled_forward, table_without, together, unmasked
+from kernelswarm.simulations.data.odd_entries import COUNTING
+from kernelswarm.simulations.data.reading import shorten
+from kernelswarm.simulations.data.rows import Numbers
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Columns of Python's objects: which entry is of another kind than the others.
+
+KINDS: tuple[tuple[Any, str], ...] = (
+    (bool | np.bool, "truth values"),
+    (str | bytes, "text"),
+    (timedelta | np.timedelta64, "lengths of time"),
+    (Number | np.number | Decimal, "numbers"),
+    (date | np.datetime64, "dates or times"),
+    (time, "times of day"),
+)
+
+
+def kind_of(value: Any) -> str:
+    """Return what an entry is; empty of a gap.
+
+    Examples
+    --------
+    >>> kind_of(1.5), kind_of("1.5"), kind_of(float("nan")), kind_of([1])
+    ('numbers', 'text', '', 'list')
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and value != value:
+        return ""
+    found = next((name for types, name in KINDS if isinstance(value, types)), type(value).__name__)
+    return f"{found} of a time zone" if isinstance(value, datetime) and value.tzinfo is not None else found
+
+
+def odd_object(values: Iterable[Any]) -> str:
+    """Say which row holds an entry of another kind than most; empty where all are of one.
+
+    Examples
+    --------
+    >>> odd_object([1.5, None, "soon", 2.5])
+    'row 3 holds "soon" (text), where the other 2 entries are numbers'
+    >>> odd_object([1, 2.5, None])
+    ''
+    """
+    values = list(values)
+    if len({*map(type, values)} - {type(None)}) < 2 and not isinstance(next(iter(values), None), datetime):
+        return ""  # as most columns are
+    kinds = [kind_of(value) for value in values]
+    shares = Counter(filter(None, kinds))
+    if len(shares) < 2:
+        return ""
+    most = max(shares, key=lambda kind: (shares[kind], kind))
+    row = next(place for place, kind in enumerate(kinds) if kind not in ("", most))
+    others = shares[most]
+    return (
+        f"row {row + 1} holds {shown(values[row])} ({kinds[row]}), where the other {others:,} entr"
+        f"{'y is' if others == 1 else 'ies are'} {most}"
+    )
+
+
+def alike(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array of objects, of which dates among moments are their midnights, and all is text where some is.
+
+    Examples
+    --------
+    >>> alike(np.array([1.5, None, "soon"], object)).tolist()
+    ['1.5', None, 'soon']
+    """
+    types = {*map(type, values)}
+    if str in types and len(types) > 1 and bytes not in types:
+        return np.array([str(value) if kind_of(value) else None for value in values], object)
+    if {date, datetime} <= types:
+        days = (datetime(*value.timetuple()[:3]) if type(value) is date else value for value in values)
+        return np.array(list(days), object)
+    return values
+
+
+def same_names(values: Iterable[Any]) -> str:
+    """Say which two entries of several kinds an array would make one of, such as 1 and "1"; empty where none are.
+
+    Examples
+    --------
+    >>> same_names([1, "a", "1"]), same_names([1, 2]), same_names(["1", "1"])
+    ('row 1 holds 1 and row 3 "1"', '', '')
+    """
+    texts = {value: place for place, value in reversed(list(enumerate(values))) if isinstance(value, str)}
+    for place, value in enumerate(values if texts else ()):
+        if not isinstance(value, str) and str(value) in texts:
+            return f"row {place + 1} holds {shown(value)} and row {texts[str(value)] + 1} {shown(str(value))}"
+    return ""
+
+
+CURE = "give what the model was trained with"
+
+UNITS = ("s", "ms", "us", "ns")
+"""Units of times that Arrow has."""
+
+#: What messages call the columns of arrays, which have no names.
+PLACES = re.compile(r"x\[:, \d+\]|(feature|pixel) \d+")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data have columns with names."""
+    return isinstance(data, Mapping) or any(hasattr(data, name) for name in ("column_names", "collect", "columns"))
+
+
+def are_names(columns: Sequence[str]) -> bool:
+    """Whether columns are called by names, rather than by their places in an array.
+
+    Examples
+    --------
+    >>> are_names(["age", "bmi"]), are_names(["x[:, 0]", "x[:, 1]"]), are_names([])
+    (True, False, False)
+    """
+    return bool(columns) and not all(map(PLACES.fullmatch, columns))
+
+
+def points_of(data: Any, names: Sequence[str], name: str = "points") -> npt.NDArray[np.float64]:
+    """Return inputs as an array (n, p): of a frame the columns of the given names, whatever their order.
+
+    Parameters
+    ----------
+    data
+        An array (n, p), whose columns are taken as they stand; a frame, a dict of columns or a list of dicts, one for
+        each row, whose further columns are ignored.
+    names
+        What the inputs are called; where they have no names, a frame's columns are taken as they stand too.
+    name
+        What messages call the data.
+
+    Raises
+    ------
+    ValueError
+        A column is missing, or holds something else than numbers.
+
+    Examples
+    --------
+    >>> points_of({"b": [3.0, 4.0], "note": ["-", "-"], "a": [1, 2]}, ["a", "b"])
+    array([[1., 3.],
+           [2., 4.]])
+    >>> points_of([{"b": 3.0, "a": 1}], ["a", "b"])
+    array([[1., 3.]])
+    """
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
+        data = _columns_of_rows(data, names, name)
+    if not is_frame(data):
+        return np.ascontiguousarray(unmasked(data), dtype=np.float64)
+    table, wanted = _picked(data, names, name)
+    picked = [] if table is None else [numbers(name, table, column, cure=CURE) for column in wanted]
+    return np.ascontiguousarray(np.column_stack(picked), dtype=np.float64) if picked else np.empty((0, 0))
+
+
+def coded_points(data: Any, coding: Coding, name: str = "points") -> npt.NDArray[np.float64]:
+    """Return inputs as an array (n, p): columns of words, times and numbers with gaps, coded as those learned from.
+
+    Parameters
+    ----------
+    data
+        As in `points_of`; the columns of an array, of any type, stand as those of the data that were learned from.
+    coding
+        What became of these.
+    name
+        What messages call the data.
+
+    Raises
+    ------
+    ValueError
+        A column is missing, or holds something else than those that were learned from; or values are missing that
+        nothing is filled in for.
+    """
+    names = [column.name for column in coding.columns]
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
+        data = _columns_of_rows(data, names, name)
+    if not is_frame(data):
+        data = together(data)
+        array = np.ma.asarray(data) if np.ma.isMaskedArray(data) else np.asarray(data, dtype=_type_of(data))
+        if array.ndim != 2 or array.shape[1] != len(names):
+            raise ValueError(
+                f"{name} have shape {array.shape}: the model needs (n, {len(names)}), the columns {some(names)} as "
+                "they stand in the data, or a frame with them"
+            )
+        data = dict(zip(names, array.T, strict=True))
+    table, wanted = _picked(data, names, name)
+    assert table is not None
+    columns = [replace(column, name=text) for column, text in zip(coding.columns, wanted, strict=True)]
+    table = table_without(table, wanted, {column.name: column.codes for column in columns}, kinds=columns)
+    values, read = inputs(name, table, wanted, wanted=columns, cure=CURE)
+    found = np.column_stack(values).astype(np.float64)
+    if coding.missing == "last":
+        found = filled_forward(found)
+    for place, column in enumerate(coding.columns):
+        gaps = np.flatnonzero(np.isnan(found[:, place]))
+        if len(gaps) and column.fill is None:
+            raise ValueError(
+                f"{name}: row {gaps[0]}, column {shown(column.name)} is missing (rows count from 0): fill it in or "
+                'leave the row out; a model that is trained with stream.missing = "mean" or "last" fills gaps'
+            )
+    try:
+        return coding.coded(found, read)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}: {CURE}") from error
+
+
+def _type_of(data: Any) -> type | None:
+    """Return the type of an array of rows that are lists of numbers and text; None where it is clear."""
+    return object if isinstance(data, list | tuple) else None
+
+
+def _picked(data: Any, names: Sequence[str], name: str) -> tuple[pyarrow.Table | None, list[str]]:
+    """Return the columns of a frame that are asked for as a table, and their names."""
+    import pyarrow
+
+    found = named(data, name)
+    wanted = list(names) if are_names(names) or (names and set(names) <= set(found)) else list(found)
+    lacking = [column for column in wanted if column not in found]
+    if lacking:
+        others = [column for column in found if column not in wanted]
+        lack = f"no column {shown(lacking[0])}" if len(lacking) == 1 else f"no columns {some(lacking)}"
+        raise ValueError(
+            f"{name} have {lack}{_nearest(lacking, others)} They have {some(list(found)) or 'none'}, and need "
+            f"{some(wanted)}, in any order: rename or add what is missing, or give an array with these columns in this "
+            "order"
+        )
+    taken = in_step({column: found[column] for column in wanted}, name)
+    return pyarrow.table(arrow(taken, name)) if taken else None, wanted
+
+
+def named(frame: Any, name: str) -> dict[str, Any]:
+    """Return the columns of a frame as they are, by their names as text.
+
+    Raises
+    ------
+    ValueError
+        It holds no rows yet, or a name occurs twice.
+    """
+    if hasattr(frame, "collect"):
+        raise ValueError(f"{name} is a {type(frame).__name__}, which holds no rows yet: give its collect()")
+    if isinstance(frame, Mapping):
+        known = list(frame)
+    else:
+        known = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)  # the former of pyarrow
+    called = list(map(column_name, known))
+    twice = sorted({column for column in called if called.count(column) > 1})
+    if twice:
+        raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
+    return {text: frame[column] for text, column in zip(called, known, strict=True)}
+
+
+def column_name(column: Any) -> str:
+    """Return a column's name as text: of one with several levels those that are there, as records in records have it.
+
+    Examples
+    --------
+    >>> column_name("a"), column_name(7), column_name(("pose", "x")), column_name(("y", ""))
+    ('a', '7', 'pose.x', 'y')
+    """
+    return ".".join(str(level) for level in column if level != "") if isinstance(column, tuple) else str(column)
+
+
+def arrow(columns: Mapping[str, Any], name: str) -> dict[str, pyarrow.ChunkedArray]:
+    """Copy columns, all of one length, into Arrow's memory.
+
+    Raises
+    ------
+    ValueError
+        There are none, their lengths differ, or one holds neither numbers only nor text only.
+    """
+    if not columns:
+        raise ValueError(f"{name} has no columns: give some")
+    found = {column: _in_files(_arrow(name, column, values)) for column, values in columns.items()}
+    first, length = next((column, len(values)) for column, values in found.items())
+    for column, values in found.items():
+        if len(values) != length:
+            raise ValueError(
+                f"{name}: column {shown(column)} has {len(values):,} rows and {shown(first)} {length:,}: give all "
+                "columns the same rows"
+            )
+    return found
+
+
+def has_categories(values: Any) -> bool:
+    """Whether a column holds categories, as pandas and polars have them."""
+    return getattr(getattr(values, "dtype", None), "categories", None) is not None
+
+
+def in_step(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return columns whose rows belong together: by their index, where more than one has one, as series of pandas do.
+
+    Equal indices are left alone. One that holds the same labels in another order, each once, is put into the order of
+    the first. Columns without an index are taken by position.
+
+    Raises
+    ------
+    ValueError
+        An index holds other labels than the first, or labels more than once, so that rows cannot be identified.
+    """
+    indexed = [(column, index_of(values)) for column, values in columns.items() if index_of(values) is not None]
+    found = dict(columns)
+    for column, index in indexed[1:]:
+        first, wanted = indexed[0]
+        if index.equals(wanted):
+            continue
+        if not is_reordered(wanted, index):
+            raise ValueError(
+                f"{name}: the indices of {shown(first)} and {shown(column)} differ, {_difference(wanted, index)}: give "
+                f"both the same labels, each once, by which rows are paired; or {shown(column)} as an array, with "
+                "to_numpy(), which pairs them by position"
+            )
+        found[column] = columns[column].loc[wanted]
+    return found
+
+
+def index_of(values: Any) -> Any:
+    """Return the index of a series or frame of pandas; None where there is none."""
+    index = getattr(values, "index", None)
+    return index if hasattr(index, "get_indexer") else None
+
+
+def is_reordered(first: Any, second: Any) -> bool:
+    """Whether two indices hold the same labels, each once, in different orders."""
+    if first.equals(second) or len(first) != len(second) or not (first.is_unique and second.is_unique):
+        return False
+    return bool((second.get_indexer(first) >= 0).all())
+
+
+def _difference(first: Any, second: Any) -> str:
+    """Say why the rows of two indices cannot be paired."""
+    for here, there, which in ((first, second, "former"), (second, first, "latter")):
+        labels = set(there)
+        alone = next((label for label in here if label not in labels), None)
+        if alone is not None:
+            return f"{len(first):,} labels and {len(second):,}, of which only the {which} has {alone}"
+    return f"{len(first):,} labels and {len(second):,}, some of which occur more than once"
+
+
+def _nearest(lacking: Sequence[str], others: Sequence[str]) -> str:
+    """Return the end of a sentence about missing columns: what the first that is nearly there is called."""
+    same = {other.strip().lower(): other for other in others}
+    for column in lacking:
+        found = f"; did you mean {shown(same[column.lower()])}?" if column.lower() in same else nearest(column, others)
+        if found:
+            return found
+    return "."
+
+
+def _columns_of_rows(rows: Sequence[Mapping[Any, Any]], names: Sequence[str], name: str) -> dict[str, list[Any]]:
+    """Return the columns of rows that are dicts: those that are asked for, or those of the first row."""
+    called = list(names) if are_names(names) else list(dict.fromkeys(str(key) for key in rows[0]))
+    texts = [{str(key): value for key, value in row.items()} for row in rows]
+    for place, row in enumerate(texts):
+        for column in called:
+            if column not in row:
+                raise ValueError(
+                    f"{name}: row {place} has no {shown(column)}{nearest(column, row)} (rows count from 0): every row "
+                    f"needs {some(called)}"
+                )
+    return {column: [row[column] for row in texts] for column in called}
+
+
+def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
+    """Copy a column into Arrow's memory; what is missing in a column of objects is missing there."""
+    import pyarrow
+
+    if isinstance(values, pyarrow.ChunkedArray):  # nobody can write to it
+        return values
+    if isinstance(values, pyarrow.Array):
+        return pyarrow.chunked_array([values])
+    values = _without_spans(values)
+    if has_categories(values) and np.asarray(values.dtype.categories).dtype.kind not in "biuf":
+        made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values)  # which have an order
+        return pyarrow.chunked_array([made])
+    if np.ma.isMaskedArray(values):
+        return pyarrow.chunked_array([pyarrow.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))])
+    if _needs_own_way(values):
+        made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values, from_pandas=True)
+        return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
+    found: Numbers = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if found.dtype.kind in "mM" and np.datetime_data(found.dtype)[0] not in UNITS:
+        found = found.astype(f"{found.dtype.kind}8[us]")
+    if found.ndim != 1:
+        raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
+    where = f"{name}: column {shown(column)}"
+    same = same_names(values if isinstance(values, list | tuple) else found if found.dtype.kind == "O" else ())
+    if same:
+        raise ValueError(f"{where}: {same}, which are the same as text ({COUNTING}): write both in one way")
+    found = alike(found) if found.dtype.kind == "O" else found
+    odd = odd_object(found) if found.dtype.kind == "O" else ""
+    if odd:
+        raise ValueError(f"{where}: {odd} ({COUNTING}): correct it, or leave the column out")
+    try:
+        return pyarrow.chunked_array([pyarrow.array(found, from_pandas=found.dtype.kind == "O")])
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{where} holds neither numbers only nor text only ({shorten(error)}): convert it, or leave it out"
+        ) from error
+
+
+def _without_spans(values: Any) -> Any:
+    """Return a series of pandas whose periods are their first moments, and whose categories are text or numbers."""
+    kind = getattr(values, "dtype", None)
+    if hasattr(kind, "freq") and hasattr(values, "dt"):
+        return values.dt.to_timestamp()
+    categories: Any = getattr(kind, "categories", None)
+    if hasattr(getattr(categories, "dtype", None), "closed"):  # of pandas.cut
+        return values.cat.rename_categories(list(map(str, categories)))
+    if hasattr(kind, "fill_value"):  # sparse
+        return np.asarray(values)
+    return values
+
+
+def _in_files(values: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """Return a column in a type that parquet files keep: they have no times that count seconds; bytes are text."""
+    from pyarrow import ArrowInvalid, string, timestamp, types
+
+    if types.is_binary(values.type) or types.is_large_binary(values.type):  # as scipy reads ARFF, and h5py words
+        with suppress(ArrowInvalid):  # they are in no UTF-8: whoever reads the column refuses them
+            return values.cast(string())
+    in_seconds = types.is_timestamp(values.type) and values.type.unit == "s"
+    return values.cast(timestamp("us", values.type.tz)) if in_seconds else values
+
+
+def _needs_own_way(values: Any) -> bool:
+    """Whether a series of pandas or polars holds what NumPy's arrays do not: time zones, and gaps in whole numbers."""
+    kind = getattr(values, "dtype", None)
+    if kind is None or isinstance(kind, np.dtype) or has_categories(values):
+        return False
+    temporal = getattr(kind, "is_temporal", None)  # of polars
+    if temporal is not None:
+        return bool(temporal() or values.null_count())
+    return getattr(kind, "tz", None) is not None or hasattr(kind, "na_value")  # of pandas

@@ -1,0 +1,265 @@
+"""The multidist data of POLK section 5: each class is a mixture of Gaussians around a point of a circle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri, softmax
+
+from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, Range, check_ranges
+from kernelswarm.simulations.core.seeding import Role, generator
+from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.splits import Split, check_split, class_probabilities, cut_regions
+from kernelswarm.simulations.data.synthetic import Ages, sources_of
+
+# Classes that are mixtures of Gaussians, over all of space or inside a box.
+
+#: Points whose densities are evaluated at once: few enough for all intermediate arrays to stay in the cache.
+BLOCK = 2_000
+
+
+class Mixture:
+    """Law of class y ~ priors and x given y ~ 1/modes sum_j N(means[y, j], deviation^2 I), given that x is in a box.
+
+    Parameters
+    ----------
+    means
+        (classes, modes, p).
+    deviation
+        Standard deviation > 0 of every component.
+    priors
+        Probability of each class without the box, (classes,).
+    box
+        Corners lower (p,) and upper (p,), None for all of space.
+    """
+
+    drifts = False
+
+    def __init__(self, means: Array, deviation: float, priors: Array, box: tuple[Array, Array] | None = None) -> None:
+        self.means = means
+        self.deviation = deviation
+        self.priors = priors
+        self.box = box
+        self.classes, self.modes, self.inputs = means.shape
+        self._centers = np.ascontiguousarray(means.reshape(-1, self.inputs))
+        weights = np.repeat(priors / self.modes, self.modes)
+        if box is not None:
+            low, high, _ = tails(*self._standardized(self._centers))
+            weights = weights * np.prod(ndtr(high) - ndtr(low), axis=1)
+        # the probability that a sample comes from each component, summed up to draw components by inversion
+        cumulative = np.cumsum(weights)
+        self._cumulative = cumulative / cumulative[-1]
+
+    @property
+    def class_probabilities(self) -> Array:
+        """Probability of each class, inside the box if there is one: (classes,)."""
+        return np.asarray(np.diff(self._cumulative, prepend=0.0).reshape(self.classes, self.modes).sum(axis=1))
+
+    def sample(self, random: np.random.Generator, ages: Ages) -> tuple[Array, Array]:
+        count = len(ages)
+        components = np.searchsorted(self._cumulative, random.random(count), side="right")
+        centers = self._centers[components]
+        if self.box is None:
+            steps = random.standard_normal((count, self.inputs))
+        else:
+            steps = truncated_normal(random.random((count, self.inputs)), *self._standardized(centers))
+        points = np.asarray(centers + self.deviation * steps)
+        return points, (components // self.modes).astype(np.float64)[:, None]
+
+    def noise_free(self, points: Array, ages: Ages) -> None:
+        return None
+
+    def posterior(self, points: Array) -> Array:
+        """Probability of each class given x: (n, p) gives (n, classes). A box does not change it."""
+        squares = np.zeros((len(points), len(self._centers)))
+        for column in range(self.inputs):
+            squares += np.subtract.outer(points[:, column], self._centers[:, column]) ** 2
+        with np.errstate(divide="ignore"):  # a class that this node never sees has log prior -inf
+            exponents = np.repeat(np.log(self.priors), self.modes) - squares / (2.0 * self.deviation**2)
+        components = softmax(exponents, axis=1)
+        return np.asarray(components.reshape(len(points), self.classes, self.modes).sum(axis=2))
+
+    def decide(self, points: Array) -> Array:
+        """Class with the least probability of error: (n, p) gives (n, 1)."""
+        return np.asarray(np.argmax(self.posterior(points), axis=1), dtype=np.float64)[:, None]
+
+    def bayes_error(self, random: np.random.Generator, samples: int) -> tuple[float, float]:
+        """Estimate the least possible probability of error, E[1 - max_y P(y | x)].
+
+        Returns
+        -------
+        tuple
+            Mean over ``samples`` drawn points, and its standard error.
+        """
+        risks = []
+        for start in range(0, samples, BLOCK):
+            points, _ = self.sample(random, np.zeros(min(BLOCK, samples - start), dtype=np.int64))
+            risks.append(1.0 - self.posterior(points).max(axis=1))
+        risk = np.concatenate(risks)
+        return float(risk.mean()), float(risk.std() / np.sqrt(samples))
+
+    def _standardized(self, centers: Array) -> tuple[Array, Array]:
+        """Corners of the box seen from each center, in standard deviations: (n, p) each."""
+        assert self.box is not None
+        lower, upper = self.box
+        return (lower - centers) / self.deviation, (upper - centers) / self.deviation
+
+
+def tails(low: Array, high: Array) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """Mirror intervals above zero, because the normal distribution function has no digits left near 1.
+
+    Returns
+    -------
+    tuple
+        Lower ends, upper ends and which of them were mirrored.
+    """
+    mirrored = np.asarray(low > 0)
+    return np.where(mirrored, -high, low), np.where(mirrored, -low, high), mirrored
+
+
+def truncated_normal(uniform: Array, low: Array, high: Array) -> Array:
+    """Standard normal numbers inside [low, high], entry by entry, by inversion of uniform numbers."""
+    lower, upper, mirrored = tails(low, high)
+    start, stop = ndtr(lower), ndtr(upper)
+    steps = ndtri(start + uniform * (stop - start))
+    return np.asarray(np.clip(np.where(mirrored, -steps, steps), low, high))
+
+
+@dataclass(frozen=True, eq=False)
+class BayesDecision:
+    """The nodes' best decisions as `Source.truth` gives them."""
+
+    laws: tuple[Mixture, ...]
+
+    def __call__(self, position: int, points: Array, samples: int) -> Array:
+        return self.laws[position].decide(points)
+
+
+#: Points from which the Bayes error is estimated; its standard error is then below 0.001.
+BAYES_SAMPLES = 100_000
+
+#: Points per node, and at least in all, from which the regions of equal probability are cut.
+REGION_SAMPLES, REGION_LEAST = 200, 20_000
+
+
+@dataclass(frozen=True)
+class GaussianMixture:
+    """Classes that are mixtures of Gaussians around the points of a circle (POLK section 5).
+
+    Class y is uniform and x given y ~ 1/modes sum_j N(mu_yj, variance_within I), mu_yj ~ N(theta_y, variance_between
+    I). The theta_y lie equally spaced on a circle of the given radius in the first two inputs (with one input on
+    [-radius, radius]). The means mu are drawn from the seed, so every seed is a problem of its own difficulty: the
+    facts give its Bayes error, estimated from 100,000 points, with the standard error of the estimate. The defaults
+    are POLK's multidist (section 5), whose Bayes error is between 8% and far above, 30% in the median.
+
+    Parameters
+    ----------
+    classes
+        Number of classes >= 2.
+    modes
+        Gaussians per class >= 1.
+    inputs
+        Dimension p >= 1 of the points.
+    radius
+        Radius >= 0 of the circle: more spreads the classes and lowers the Bayes error.
+    variance_within
+        Variance > 0 of each Gaussian in each input.
+    variance_between
+        Variance >= 0 of the means around their class's point of the circle.
+    split
+        "iid"; "label_skew": each node's class probabilities are Dirichlet; "patches": each node sees only its own box
+        of the space, boxes having equal probability up to sampling; with two inputs, western nodes of a graph with
+        positions see western boxes, and the middles of the boxes become the nodes' locations.
+    concentration
+        With label_skew, the Dirichlet parameter > 0 of all classes: 0.1 leaves most nodes one or two classes, 100 is
+        nearly iid.
+    """
+
+    classes: int = 5
+    modes: int = 3
+    inputs: int = 2
+    radius: float = 1.0
+    variance_within: float = 0.2
+    variance_between: float = 1.0
+    split: Split = "iid"
+    concentration: float = 1.0
+
+    ranges: ClassVar = {
+        "classes": Range("[2, inf)"),
+        "modes": Range("[1, inf)"),
+        "inputs": Range("[1, inf)"),
+        "radius": NOT_NEGATIVE,
+        "variance_between": NOT_NEGATIVE,
+        "variance_within": POSITIVE,
+        "concentration": POSITIVE,
+    }
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check_split(self.split, ("iid", "label_skew", "patches"), "gaussian_mixture")
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
+        means = self._means(seed)
+        deviation = float(np.sqrt(self.variance_within))
+        uniform = np.full(self.classes, 1.0 / self.classes)
+        pooled = Mixture(means, deviation, uniform)
+        laws = [pooled] * nodes
+        if self.split == "label_skew":
+            priors = class_probabilities(self.concentration, self.classes, nodes, seed)
+            laws = [Mixture(means, deviation, prior) for prior in priors]
+            pooled = Mixture(means, deviation, priors.mean(axis=0))
+        elif self.split == "patches":
+            count = max(REGION_LEAST, REGION_SAMPLES * nodes)
+            points, _ = pooled.sample(generator(seed, Role.SPLIT), np.zeros(count, dtype=np.int64))
+            regions = cut_regions(points, nodes, 1, locations)
+            boxes = zip(regions.lower, regions.upper, strict=True)
+            laws = [Mixture(means, deviation, uniform, box) for box in boxes]
+            if self.inputs == 2:
+                owners = regions.owners(points)
+                locations = np.stack([points[owners == node].mean(axis=0) for node in range(nodes)])
+        return Source(
+            inputs=self.inputs,
+            targets=1,
+            classes=self.classes,
+            nodes=sources_of(laws, seed, held_out),
+            facts=dict(self._bayes_errors(nodes, seed, BAYES_SAMPLES)),
+            truth=BayesDecision(tuple(laws)),
+            locations=locations,
+        )
+
+    @lru_cache(maxsize=32)  # noqa: B019  the runs of a comparison, and what is tried before them, open equal streams
+    def _bayes_errors(self, nodes: int, seed: int, samples: int) -> tuple[tuple[str, float], ...]:
+        """Estimate the least errors on everybody's and, where classes differ between nodes, on the nodes' own data."""
+        means, deviation = self._means(seed), float(np.sqrt(self.variance_within))
+        shares = np.full(self.classes, 1.0 / self.classes)
+        own: tuple[tuple[str, float], ...] = ()
+        if self.split == "label_skew":
+            priors = class_probabilities(self.concentration, self.classes, nodes, seed)
+            laws = [Mixture(means, deviation, prior) for prior in priors]
+            shares = priors.mean(axis=0)
+            own = (("bayes_error_local", mean_bayes_error(laws, seed, samples)),)
+        pooled = Mixture(means, deviation, shares)
+        error, standard_error = pooled.bayes_error(generator(seed, Role.STREAM, 1), samples)
+        return (*own, ("bayes_error", error), ("bayes_error_standard_error", standard_error))
+
+    def _means(self, seed: int) -> Array:
+        """Draw the means of all Gaussians, (classes, modes, inputs)."""
+        angles = 2.0 * np.pi * np.arange(self.classes) / self.classes
+        middles = np.zeros((self.classes, self.inputs))
+        if self.inputs == 1:
+            middles[:, 0] = self.radius * np.linspace(-1.0, 1.0, self.classes)
+        else:
+            middles[:, :2] = self.radius * np.column_stack([np.cos(angles), np.sin(angles)])
+        steps = generator(seed, Role.STREAM).standard_normal((self.classes, self.modes, self.inputs))
+        return np.asarray(middles[:, None, :] + np.sqrt(self.variance_between) * steps)
+
+
+def mean_bayes_error(laws: list[Mixture], seed: int, samples: int) -> float:
+    """Mean over the nodes of the least error on their own distribution, whose class probabilities they know."""
+    each = max(500, samples // len(laws))
+    errors = [law.bayes_error(generator(seed, Role.STREAM, 2, node), each)[0] for node, law in enumerate(laws)]
+    return float(np.mean(errors))

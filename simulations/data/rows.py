@@ -1,0 +1,426 @@
+"""Finite data as it was read: rows that know what they are called, and the checks that all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.graphs.given.names import EXACT
+from kernelswarm.simulations.core.data_description import CodedColumn, Kind, Labels, Missing
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.data.gaps import Suspected, are_gaps, gap_codes, gaps_in_words, written
+from kernelswarm.simulations.data.suspicious import Numbered, row_numbers
+from kernelswarm.simulations.data.times import are_few
+
+Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
+
+Task = Literal["auto", "classification", "regression", "events"]
+
+#: With task = "auto", numbers with more different values than this are quantities: degrees or visits, not classes.
+MOST_CLASSES = 10
+
+#: No value is further from 0: squares of larger ones, and sums of these, come near the end of the numbers.
+LARGEST = 1e100
+
+#: Values checked at once, to bound the memory.
+BLOCK = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one file.
+
+    Parameters
+    ----------
+    name
+        How messages call the data: the key and its value, for example ``path = "data.csv"``.
+    points
+        (n, p), of any real type.
+    targets
+        (n, q), of any real type; labels of classes may be text of a fixed width.
+    columns, target_columns
+        What messages call the p columns of the points and the q columns of the targets.
+    counting
+        How messages count rows.
+    first
+        Number of the first row when counted that way.
+    ids
+        Node each row belongs to, (n,), where the file says it: whole numbers or text.
+    places
+        Columns by which the rows are cut into patches or sorted, (n, s); None for the default.
+    divisor
+        The true points are points / divisor.
+    whole
+        Whether the targets are whole numbers, or categories, by their type.
+    ranking
+        The labels in the order that the file gives them; empty where it gives none.
+    kinds
+        What each column of the points holds; empty where all hold numbers. Points are then numbers that stand for it.
+    times
+        The times by which rows are put in order, (n,); None where they are not.
+    time
+        The column of these times.
+    kept
+        The rows of the file that these are, (n,), from 0; None for all.
+    steps
+        Where rows were left out of those of nodes that go on in step: the place of each row among all of its node's,
+        (n,), from 0, and how many these are, (n,). None elsewhere.
+    codes
+        How often values that stand for gaps occurred, by what messages call them.
+    units
+        What a line below the header says of the columns, in words; empty without such a line.
+    index
+        Which columns with names are no inputs since pandas has written them as an index, in words.
+    """
+
+    name: str
+    points: Numbers
+    targets: Numbers
+    columns: tuple[str, ...]
+    target_columns: tuple[str, ...]
+    counting: str
+    first: int = 0
+    ids: npt.NDArray[Any] | None = None
+    places: Numbers | None = None
+    divisor: float = 1.0
+    whole: bool = False
+    ranking: tuple[str, ...] = ()
+    kinds: tuple[CodedColumn, ...] = ()
+    times: Numbers | None = None
+    time: str | None = None
+    kept: npt.NDArray[np.intp] | None = None
+    steps: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
+    codes: dict[str, int] = field(default_factory=dict)
+    units: str = ""
+    index: str = ""
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def row(self, place: int | np.integer[Any]) -> int:
+        """Return the number that messages give the row at a place from 0."""
+        return self.first + int(place if self.kept is None else self.kept[place])
+
+    @property
+    def held(self) -> tuple[CodedColumn, ...]:
+        """What each column of the points holds."""
+        return self.kinds or tuple(CodedColumn(column) for column in self.columns)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the targets are text, which can only be labels of classes."""
+        return bool(self.targets.dtype.kind == "U")
+
+
+def numbering(rows: Rows) -> Numbered:
+    """Find the inputs of numbers that number the rows."""
+    places = [place for place, column in enumerate(rows.held) if column.kind == "number"]
+    return row_numbers([rows.columns[place] for place in places], rows.points[:, places], rows.ids)
+
+
+def suspected_gaps(rows: Rows) -> tuple[Suspected, ...]:
+    """Find numbers and moments that seem to stand for gaps, among the inputs and the targets."""
+
+    def inputs(kind: Kind) -> tuple[list[str], list[Numbers]]:
+        places = [place for place, column in enumerate(rows.held) if column.kind == kind]
+        return [rows.columns[place] for place in places], [rows.points[:, place] for place in places]
+
+    names, values = inputs("number")
+    numbers = gap_codes([*names, *rows.target_columns], [*values, *rows.targets.T])
+    return numbers + gap_codes(*inputs("time"), moments=True)
+
+
+def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[Rows, str]:
+    """Leave out the rows that gaps make useless: with "drop" those with any, otherwise those without target or node.
+
+    Gaps that are to be filled are left in the points, as nan. Of nodes that go on in step, messages say so.
+
+    Returns
+    -------
+    tuple
+        The rows that are left, and how many values were missing where; empty where none were.
+
+    Raises
+    ------
+    ValueError
+        If gaps are refused and there are some, naming the first one's row and column, or no row is left.
+    """
+    gaps = [are_gaps(rows.points), are_gaps(rows.targets)]
+    columns = [*rows.columns, *rows.target_columns]
+    for name, values in (("node", rows.ids), (rows.time or "", rows.times), ("split_columns", rows.places)):
+        found = np.zeros((len(rows), 1), bool) if values is None else are_gaps(values).reshape(len(rows), -1)
+        gaps.append(np.asarray(found.any(axis=1))[:, None])
+        columns.append(name)
+    if not any(part.any() for part in gaps):
+        return rows, written(rows.codes)[1]
+    table = np.column_stack(gaps)
+    counts = [(column, int(count)) for column, count in zip(columns, table.sum(axis=0), strict=True) if count]
+    counts = list(dict(reversed(counts)).items())[::-1]  # a time or a split column that is an input too counts once
+    if missing == "refuse":
+        row, column = (int(index) for index in np.argwhere(table)[0])
+        total = sum(count for _, count in counts)
+        of = "" if total == 1 else f", one of {total:,} gaps in {len(counts)} column{'s' * (len(counts) > 1)}"
+        raise ValueError(
+            f"{rows.name}: row {rows.row(row)}, column {shown(columns[column])} is missing ({rows.counting}){of}; "
+            "every value must be a finite number, and every label or node have a name: set stream.missing = "
+            '"drop", "mean" or "last", or fill in or remove the rows without one'
+        )
+    left = ~(table if missing == "drop" else table[:, rows.points.shape[1] :]).any(axis=1)
+    if not left.any():
+        raise ValueError(
+            f"{rows.name}: no row is left without those of which a value is missing: "
+            + ('set stream.missing = "mean" or "last", or ' if missing == "drop" else "")
+            + "leave out columns that are mostly empty with stream.drop"
+        )
+    coded, unused = written(rows.codes, sum(count for _, count in counts))
+    text = gaps_in_words(counts, len(rows), int((~left).sum()), missing, in_step, coded, unused)
+    return (rows if left.all() else chosen(rows, np.flatnonzero(left))), text
+
+
+def chosen(rows: Rows, places: npt.NDArray[np.intp]) -> Rows:
+    """Return some of the rows; whole numbers that were fractions for the sake of gaps are whole again."""
+
+    def of(values: Numbers | None, whole: bool = False) -> Any:
+        found = None if values is None else values[places]
+        if found is None or not whole or found.dtype.kind != "f" or not (found == np.round(found)).all():
+            return found
+        return found.astype(np.int64)
+
+    kept = places if rows.kept is None else rows.kept[places]
+    targets = of(rows.targets, rows.whole and bool(are_gaps(rows.targets).any()))
+    changed = {"ids": of(rows.ids, True), "places": of(rows.places), "times": of(rows.times), "kept": kept}
+    return replace(rows, points=rows.points[places], targets=targets, **changed)
+
+
+def check_rows(rows: Rows, gaps: bool = False) -> None:
+    """Refuse data without rows or columns, and values that are not finite, naming the first one's row and column.
+
+    With ``gaps``, inputs may be missing.
+    """
+    check_size(rows.name, *rows.points.shape)
+    if not rows.targets.shape[1]:
+        raise ValueError(f"{rows.name} has targets without columns: give at least one")
+    check_finite_values(rows, rows.points, rows.columns, gaps)
+    check_finite_values(rows, rows.targets, rows.target_columns)
+    if rows.places is not None:
+        check_finite_values(rows, rows.places, tuple(f"split column {index}" for index in range(rows.places.shape[1])))
+
+
+def check_size(name: str, rows: int, columns: int) -> None:
+    """Refuse data without rows or inputs."""
+    if not rows:
+        raise ValueError(f"{name} has no rows of data: choose a file with some")
+    if not columns:
+        raise ValueError(f"{name} leaves no column for the inputs: give at least one besides the target")
+
+
+def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...], gaps: bool = False) -> None:
+    """Refuse infinity, and nan unless it stands for gaps, in an array (n, columns) of the rows."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return
+    step = max(1, BLOCK // max(1, values.shape[1]))
+    for start in range(0, len(values), step):
+        bad = ~(np.abs(values[start : start + step]) <= np.float64(LARGEST))  # a float would be cast to float32
+        if gaps:
+            bad &= ~np.isnan(values[start : start + step])
+        if bad.any():
+            row, column = (int(index) for index in np.argwhere(bad)[0])
+            value = values[start + row, column]
+            where = f"{rows.name}: row {rows.row(start + row)}, column {shown(columns[column])} is {value}"
+            if np.isfinite(value):
+                raise ValueError(
+                    f"{where} ({rows.counting}); values must be within -{LARGEST:g} and {LARGEST:g}, or their squares "
+                    "leave the range of numbers: use another unit"
+                )
+            raise ValueError(
+                f"{where} ({rows.counting}); every value must be a finite number: fill in or remove the rows without "
+                "one"
+            )
+
+
+def check_exact(name: str, values: Numbers, row: Callable[[int], int], what: str, remedy: str) -> None:
+    """Refuse whole numbers that 64 bits do not hold, or of which a floating-point number stands for several.
+
+    Parameters
+    ----------
+    name
+        What messages call the data.
+    values
+        Whole numbers of any type, or text, (n,).
+    row
+        The number of each row.
+    what, remedy
+        What they are, and what to do.
+    """
+    if values.dtype.kind not in "uf":
+        return
+    if values.dtype.kind == "u":
+        limit = 2**63 - 1
+        wrong = np.flatnonzero(values > limit)
+    else:
+        limit = min(2 ** (np.finfo(values.dtype).nmant + 1) - 1, EXACT)
+        wrong = np.flatnonzero(~(np.abs(values) <= np.float64(limit)))
+    if len(wrong):
+        raise ValueError(
+            f"{name}: row {row(int(wrong[0]))} has {what} {values[wrong[0]]}, which is one of several whole numbers "
+            f"that are not exact beyond {limit}: {remedy}"
+        )
+
+
+def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regression"]:
+    """Decide what the targets are, as asked or by the rule of the auto task.
+
+    The rule: one target column is a class label where it is text, where it holds whole numbers by their type that are
+    at most ten different ones (and, unless two, each twice on average), and where it holds numbers with decimals that
+    count such classes. Everything else is a regression, but few fractions among labels, each of which occurs once.
+
+    Raises
+    ------
+    ValueError
+        If the targets do not fit the task that is asked for.
+    """
+    names = ", ".join(shown(name) for name in rows.target_columns)
+    if task in ("regression", "events"):
+        if rows.labelled:
+            raise ValueError(
+                f"{rows.name}: row {rows.row(0)} holds {shown(rows.targets[0, 0])} in column {names} "
+                f"({rows.counting}), which is not a number: give numbers, or set stream.task = "
+                f'"classification" and not {shown(task)}'
+            )
+        return "regression"
+    if task == "classification" or rows.labelled:
+        if rows.targets.shape[1] != 1:
+            raise ValueError(
+                f"{rows.name}: the target has {rows.targets.shape[1]} columns ({names}); a classification has one, "
+                'with a whole number or a name for each class: give one column, or set stream.task = "regression"'
+            )
+        if rows.labelled:
+            return "classification"
+        wrong = np.flatnonzero(rows.targets[:, 0] != np.round(rows.targets[:, 0]))
+        if len(wrong):
+            raise ValueError(
+                f"{rows.name}: row {rows.row(wrong[0])} has label {rows.targets[wrong[0], 0]} in column "
+                f"{names} ({rows.counting}); labels must be whole numbers or names: number the classes 0, 1, 2, ..., "
+                'or set stream.task = "regression"'
+            )
+        return "classification"
+    if rows.targets.shape[1] != 1:
+        return "regression"
+    if are_classes(rows.targets, rows.whole):
+        return "classification"
+    odd = odd_fraction(rows.targets[:, 0], rows.whole)
+    if odd is not None:
+        raise ValueError(no_label(rows.name, rows.row(odd), names, rows.targets[odd, 0], rows.counting))
+    return "regression"
+
+
+def given_task(rows: Rows, known: Literal["classification", "regression"]) -> str:
+    """Say what whole numbers are taken for that might be labels of classes or quantities; empty where there are none.
+
+    Parameters
+    ----------
+    rows
+        The rows, before labels are replaced.
+    known
+        What the rule has decided, see :func:`resolve_task`.
+    """
+    if rows.labelled or rows.targets.shape[1] != 1:
+        return ""
+    found = np.unique(rows.targets)
+    if len(found) < 2 or not (found == np.round(found)).all():
+        return ""
+    kinds = [("classes", "classification"), ("quantities", "regression")]
+    (taken, _), (others, other) = kinds if known == "classification" else kinds[::-1]
+    return (
+        f"{shown(rows.target_columns[0])} has {len(found):,} different whole numbers, taken for {taken}: "
+        f'stream.task = "{other}" takes them for {others}'
+    )
+
+
+def are_classes(values: Numbers, whole: bool) -> bool:
+    """Tell whether numbers are taken for labels of classes; ``whole`` where their type says that they are whole."""
+    found = np.unique(values)
+    return (_may_be_labels if whole else _are_numbered)(found, len(values))
+
+
+def odd_fraction(values: Numbers, whole: bool) -> int | None:
+    """Return the place of the first of few fractions, each there once, among numbers that would be labels without them.
+
+    Parameters
+    ----------
+    values
+        Numbers, (n,).
+    whole
+        Whether the others are whole by their type.
+    """
+    known = ~are_gaps(values)
+    odd = (values != np.round(values)) & known
+    fractions, counts = np.unique(values[odd], return_counts=True)
+    if not len(fractions) or counts.max() > 1 or not are_few(odd[known], np.ones(int(known.sum()), np.intp)):
+        return None
+    return int(np.argmax(odd)) if are_classes(values[known & ~odd], whole) else None
+
+
+def no_label(name: str, row: int, column: str, value: Any, counting: str) -> str:
+    """Say that a fraction stands among the labels of classes."""
+    return (
+        f"{name}: row {row} holds {value} in column {column} ({counting}), where the others are few whole numbers, as "
+        'labels of classes are: correct it, or set stream.task = "regression" if they are quantities'
+    )
+
+
+def _may_be_labels(found: Numbers, rows: int) -> bool:
+    """Tell whether whole numbers are few, and come again: those that hardly occur twice are quantities."""
+    return len(found) <= min(MOST_CLASSES, max(2, rows // 2))
+
+
+def _are_numbered(found: Numbers, rows: int) -> bool:
+    """Tell whether numbers with decimals are -1 and 1, or go on from 0 or 1 one by one, each four times on average."""
+    if not 2 <= len(found) <= min(MOST_CLASSES, rows // 4):
+        return False
+    counted = found[0] in (0.0, 1.0) and bool((np.diff(found) == 1.0).all())
+    return counted or found.tolist() == [-1.0, 1.0]
+
+
+def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Labels]:
+    """Replace labels by the classes 0..classes-1: the distinct labels of all rows, numbers by value, text by alphabet.
+
+    Where the file gives labels an order, it is that of the classes; labels that are not in it are the last.
+
+    Returns
+    -------
+    tuple
+        The rows and the test rows with their targets replaced, and the label of each class, (classes,).
+    """
+    if test is not None and rows.labelled != test.labelled:
+        kinds = [f"{shown(part.targets[0, 0])} in {part.name}" for part in (rows, test)]
+        raise ValueError(
+            f"{test.name}: its labels and those of the rows to learn from must both be numbers or both be text, and "
+            f"they are {' and '.join(kinds)}: write the same labels into both files"
+        )
+    for part in (rows,) if test is None else (rows, test):
+        check_exact(part.name, part.targets[:, 0], part.row, "label", "write the labels as text")
+    parts = [rows.targets[:, 0]] if test is None else [rows.targets[:, 0], test.targets[:, 0]]
+    labels, indices = np.unique(np.concatenate(parts), return_inverse=True)
+    if len(labels) < 2:
+        raise ValueError(
+            f"{rows.name}: all rows have the label {labels[0]}; a classification needs at least two classes: give data "
+            'with two, or set stream.task = "regression"'
+        )
+    if rows.ranking:
+        ranks = {label: rank for rank, label in enumerate(rows.ranking)}
+        order = np.argsort([ranks.get(str(label), len(ranks)) for label in labels], kind="stable")
+        labels, indices = labels[order], np.argsort(order)[indices]
+    targets = indices.astype(np.float64)[:, None]
+    test_part = None if test is None else replace(test, targets=targets[len(rows) :])
+    return replace(rows, targets=targets[: len(rows)]), test_part, plain_labels(labels)
+
+
+def plain_labels(labels: Labels) -> Labels:
+    """Return labels of any width in the types that a description has: int64, float64, bool or text."""
+    wide: dict[str, type] = {"i": np.int64, "u": np.int64, "f": np.float64}
+    return labels.astype(wide[labels.dtype.kind]) if labels.dtype.kind in wide else labels

@@ -1,0 +1,300 @@
+"""What data seem to hold that nobody may have meant: copies, far targets, numbers of rows, names of nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.core.messages import shown, some
+
+# Rows that come again as they are, and nodes that are called alike: what joined files leave behind.
+
+LEAST = 0.01
+"""The share of repeated rows from which on a line says so."""
+
+DIFFERENT = 0.9
+"""The share of different targets among different rows, at least: measured values hardly ever come again."""
+
+FEWEST = 30
+"""So many different targets, at least: fewer are steps of a scale."""
+
+ODD = np.uint64(0x9E3779B97F4A7C15)
+BLANKS = re.compile(r"[\s_]+")
+ZEROS = re.compile(r"^0+(?=\d+$)")
+
+
+def repeated_rows(columns: Iterable[npt.NDArray[np.generic]], targets: npt.NDArray[np.generic]) -> str:
+    """Say how many rows repeat others in all columns, where targets are so different that measurements never do.
+
+    Parameters
+    ----------
+    columns : iterable of array, shape (n,)
+        All that is known of each row, the targets too.
+    targets : array, shape (n, q)
+        What is learned.
+
+    Returns
+    -------
+    str
+        A sentence; empty where hardly any row comes again, or where values are few.
+
+    Examples
+    --------
+    >>> y = np.arange(100) % 90 + 0.5
+    >>> repeated_rows([y], y[:, None]).partition(":")[0]
+    '10 of 100 rows repeat others in all columns'
+    >>> repeated_rows([y % 3], y[:, None] % 3)
+    ''
+    """
+    count, different = len(targets), len(np.unique(_marks(columns, len(targets))))
+    again = count - different
+    values = len(np.unique(_marks(targets.T, count)))
+    if again < LEAST * count or values < max(FEWEST, DIFFERENT * different):
+        return ""
+    return (
+        f"{again:,} of {count:,} rows repeat others in all columns: what is measured on may have been learned from, "
+        "leave the copies out"
+    )
+
+
+def _marks(columns: Iterable[npt.NDArray[np.generic]], count: int) -> npt.NDArray[np.uint64]:
+    """Return a number for each row, (n,), that is the same for equal rows, and hardly ever for others."""
+    marks = np.zeros(count, dtype=np.uint64)
+    for column in columns:
+        if column.dtype.kind == "U":
+            column = np.unique(column, return_inverse=True)[1].ravel()
+        marks = (marks ^ (column.astype(np.float64) + 0.0).view(np.uint64)) * ODD
+        marks ^= marks >> np.uint64(29)
+    return marks
+
+
+def alike_nodes(names: Iterable[object]) -> str:
+    """Say which names of nodes differ in nothing but capital letters, blanks, underscores and zeros in front.
+
+    Empty where none do.
+
+    Examples
+    --------
+    >>> alike_nodes(["Bonn", "BONN", "bonn ", "Trier"])
+    'nodes "BONN", "Bonn", "bonn " are called alike: where they are one, write its name in one way'
+    >>> alike_nodes([1, 2]), alike_nodes(["a", "b"])
+    ('', '')
+    """
+    groups: dict[str, list[str]] = {}
+    for name in sorted({name for name in names if isinstance(name, str)}):
+        groups.setdefault(ZEROS.sub("", BLANKS.sub(" ", name).strip().casefold()), []).append(name)
+    alike = [group for group in groups.values() if len(group) > 1]
+    listed = "; ".join(some(list(map(shown, group))) for group in alike[:3])
+    more = f"; and {len(alike) - 3} more" if len(alike) > 3 else ""
+    return f"nodes {listed}{more} are called alike: where they are one, write its name in one way" if alike else ""
+
+
+# Targets of which few are so far from all others that they decide its variance: outliers, or heavy tails.
+
+FEWEST_TARGETS = 50
+"""The number of values below which nothing is judged."""
+
+NINE_TENTHS = 2.0 * 1.6449
+"""How wide the middle nine tenths of a normal distribution are, in standard deviations."""
+
+FAR = 10.0
+"""Standard deviations of a normal distribution with the same middle nine tenths, beyond which a value is far from the
+median."""
+
+HALF = 0.5
+"""The share of the variance that makes far values worth a word: a squared loss follows them. Of a log-normal
+distribution with sigma = 1 they have a quarter, with sigma = 2 nearly all."""
+
+
+def far_targets(columns: Sequence[str], targets: npt.NDArray[np.float64]) -> str:
+    """Say in a sentence that few values of a target decide its variance; empty where that is true of none.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        What the targets are called.
+    targets : array, shape (n, q)
+        Their values.
+
+    Examples
+    --------
+    >>> y = np.random.default_rng(0).normal(size=(1000, 1))
+    >>> far_targets(["y"], y)
+    ''
+    >>> y[:20] *= 100.0
+    >>> far_targets(["y"], y).partition(":")[0]
+    '1.9% of the values of "y" are far from all others and make up 99% of its variance'
+    """
+    for name, values in zip(columns, targets.T, strict=True):
+        if len(values) < FEWEST_TARGETS:
+            continue
+        low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+        squares = (values - values.mean()) ** 2
+        far = np.abs(values - middle) > FAR * (high - low) / NINE_TENTHS
+        if not high > low or not squares[far].sum() >= HALF * squares.sum():
+            continue
+        share, held = far.mean(), squares[far].sum() / squares.sum()
+        return (
+            f"{share:.1%} of the values of {shown(name)} are far from all others and make up {held:.0%} of its "
+            'variance: where they are errors, learner.loss = "absolute" or "huber" follows the others; where '
+            f"{shown(name)} is skewed, give its logarithm"
+        )
+    return ""
+
+
+# Columns that number the rows: in them a learner sees which row it is, and nothing of rows to come.
+
+FEWEST_NUMBERED = 10
+"""Rows that a column numbers by chance no more."""
+
+IDENTIFIERS = re.compile(
+    r"ids?|identifier|uu?id|guid|index|idx|ix|rows?|rowid|row_?number|no|nr|num|number|nummer|key|serial|records?|recordid"
+    r"|observations?|obs|samples?|sampleid|case|unnamed"
+)
+"""Words by which columns are called that tell rows from one another."""
+
+TIMES = re.compile(
+    r"t|times?|timestamp|date|datetime|days?|hours?|minutes?|seconds?|weeks?|months?|quarters?|years?|epochs?|steps?|ticks?"
+    r"|zeit|tag|stunde|woche|monat|jahr"
+)
+"""Words by which columns are called in which a trend is meant."""
+
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+class Numbered(NamedTuple):
+    """The inputs that number the rows.
+
+    Parameters
+    ----------
+    by_name : tuple of str
+        Called as such columns are, and different in every row, or counting those of each node.
+    by_values : tuple of str
+        Called otherwise, and counting the rows one by one.
+    """
+
+    by_name: tuple[str, ...]
+    by_values: tuple[str, ...]
+
+    def words(self) -> str:
+        """Say so in a sentence; empty where there is none."""
+        names = [*self.by_name, *self.by_values]
+        if not names:
+            return ""
+        called = ", ".join(map(shown, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        one = len(names) == 1
+        return (
+            f"{'input' if one else 'inputs'} {called} {'numbers' if one else 'number'} the rows and "
+            f"{'tells' if one else 'tell'} nothing of others: leave {'it' if one else 'them'} out with stream.drop"
+        )
+
+
+def row_numbers(columns: Sequence[str], points: npt.NDArray[Any], nodes: npt.NDArray[Any] | None) -> Numbered:
+    """Find the inputs that number the rows.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        What the inputs are called.
+    points : array, shape (n, p)
+        Their values, in the order of the file.
+    nodes : array, shape (n,), or None
+        The node of each row, where the file says it.
+
+    Examples
+    --------
+    >>> rows = np.column_stack([np.arange(40) * 3 % 41, np.arange(40), np.arange(40) % 5])
+    >>> row_numbers(["sample_id", "a", "row"], rows, None)
+    Numbered(by_name=('sample_id',), by_values=('a',))
+    """
+    by_name, by_values = [], []
+    for column, values in zip(columns, points.T, strict=True):
+        words = {word.lower() for word in WORD.findall(column)} | {column.lower()}
+        if len(values) < FEWEST_NUMBERED or any(map(TIMES.fullmatch, words)) or not _are_whole(values):
+            continue
+        counts = _count(values)
+        named = any(map(IDENTIFIERS.fullmatch, words))
+        if named and (counts or len(np.unique(values)) == len(values) or _count_each(values, nodes)):
+            by_name.append(column)
+        elif counts:
+            by_values.append(column)
+    return Numbered(tuple(by_name), tuple(by_values))
+
+
+def _are_whole(values: npt.NDArray[Any]) -> bool:
+    return bool(values.dtype.kind in "iu" or (values.dtype.kind == "f" and (values == np.round(values)).all()))
+
+
+def _count(values: npt.NDArray[Any]) -> bool:
+    """Whether values go up one by one."""
+    return bool((values[1:] == values[:-1] + 1).all())
+
+
+def _count_each(values: npt.NDArray[Any], nodes: npt.NDArray[Any] | None) -> bool:
+    """Whether the values of each node go up one by one, and most nodes have several."""
+    if nodes is None or len(np.unique(nodes)) * 3 > len(nodes):
+        return False
+    order = np.argsort(nodes, kind="stable")
+    same = nodes[order][1:] == nodes[order][:-1]
+    return bool((values[order][1:] == values[order][:-1] + 1)[same].all())
+
+
+# Columns that seem to say which node each row is of: sensors, stations, clients.
+
+NODES = re.compile(
+    r"(nodes?|agents?|sensors?|stations?|sites?|locations?|devices?|motes?|clients?|robots?|drones?|vehicles?|gateways?|buoys?|probes?"
+    r"|households?|patients?|subjects?|hospitals?|clinics?|stationen|stationsname)(id|name|no)?"
+)
+"""Words by which columns are called that say where a row comes from."""
+
+COUNT = re.compile(r"(?<!id)s$", re.IGNORECASE)
+"""How the plural of something ends, of which a number says how many there are."""
+
+ROWS_EACH = 5
+"""Rows of each node, on average, at least."""
+
+
+def is_called_so(column: str) -> bool:
+    """Tell whether a column is called as those that name nodes are.
+
+    Examples
+    --------
+    >>> [column for column in ("Sensor", "station_id", "moteid", "StationName", "sensitivity") if is_called_so(column)]
+    ['Sensor', 'station_id', 'moteid', 'StationName']
+    """
+    words = {word.lower() for word in WORD.findall(column)} | {column.lower()}
+    return any(map(NODES.fullmatch, words))
+
+
+def node_columns(columns: Sequence[str], points: npt.NDArray[Any]) -> tuple[str, ...]:
+    """Find columns that are called so, and hold few enough whole numbers or words, by their places.
+
+    Numbers of what is called in the plural, as ``households``, are how many there are.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        What they are called.
+    points : array, shape (n, p)
+        Their values.
+
+    Examples
+    --------
+    >>> node_columns(["sensor", "client"], np.column_stack([np.arange(40) % 4, np.arange(40) + 0.5]))
+    ('sensor',)
+    >>> node_columns(["households", "household"], np.column_stack([np.arange(40) % 4, np.arange(40) % 4]))
+    ('household',)
+    """
+    found = []
+    for column, values in zip(columns, points.T, strict=True):
+        known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+        kinds = len(np.unique(known))
+        if COUNT.search(column.strip()):
+            continue
+        if is_called_so(column) and kinds >= 2 and kinds * ROWS_EACH <= len(known) and (known == np.round(known)).all():
+            found.append(column)
+    return tuple(found)

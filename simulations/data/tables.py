@@ -1,0 +1,415 @@
+"""Read files of named columns, csv and others: some are the targets, one perhaps the node, the rest the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.data_description import DAY, HELD, CodedColumn
+from kernelswarm.simulations.core.messages import choices, shown, some
+from kernelswarm.simulations.data.columns import (
+    NoTarget,
+    by_pandas,
+    categories,
+    inputs,
+    labels,
+    may_name_classes,
+    names_of_nodes,
+    numbers,
+    read_input,
+    with_labels,
+    with_nodes,
+)
+from kernelswarm.simulations.data.csv_dialect import (
+    AUTO,
+    COMMENT,
+    LOOKED_AT,
+    Dialect,
+    head_of,
+    in_words,
+    lines_of,
+    records,
+    texts_of,
+    with_tabs,
+)
+from kernelswarm.simulations.data.gaps import Found, NaValues, named_in, table_without, with_codes, words_in
+from kernelswarm.simulations.data.odd_entries import COUNTING
+from kernelswarm.simulations.data.reading import binary, call, check_names, copy_in_utf8, shorten
+from kernelswarm.simulations.data.rows import Numbers, Rows, Task, check_size
+from kernelswarm.simulations.data.text import WRITTEN, Mark, is_text, ranking
+from kernelswarm.simulations.data.typed_tables import TypedFormat, as_csv, has_zones, read_table, texts_in_json
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow import csv
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table mean what, as the experiment file says it; empty where it says nothing.
+
+    Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
+    as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
+    are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one. The
+    columns ``drop`` are no inputs. ``na_values`` stand for gaps. Types of columns may be ``guessed`` from their text.
+    """
+
+    target: tuple[str, ...]
+    features: tuple[str, ...]
+    node: str
+    split: tuple[str | int, ...]
+    task: Task = "auto"
+    texts: tuple[str, ...] = ()
+    mark: Mark = ""
+    kinds: tuple[CodedColumn, ...] = ()
+    time: str | None = None
+    drop: tuple[str, ...] = ()
+    na_values: NaValues = ()
+    guessed: bool = False
+
+    def labelled(self, table: pyarrow.Table) -> str:
+        """Return the target whose numbers may name classes; empty where there is none."""
+        target = self.target or (() if self.task == "events" else ("y",))
+        if len(target) != 1 or target[0] not in table.column_names or self.task not in ("auto", "classification"):
+            return ""
+        return target[0] if may_name_classes(table, target[0], self.task == "classification") else ""
+
+    def of_test(self, rows: Rows) -> Columns:
+        """Return what the columns of a second table mean, with test rows for the rows that were read.
+
+        It may order its columns differently, and hold fewer different labels or nodes.
+        """
+        texts = rows.target_columns if rows.labelled else ()
+        if rows.ids is not None and rows.ids.dtype.kind == "U":
+            texts = (*texts, self.node)
+        texts += tuple(column.name for column in rows.kinds if column.kind in ("words", "ranks"))
+        target = self.target if self.task == "events" else rows.target_columns
+        return replace(
+            self, target=target, features=rows.columns, drop=(), texts=texts, kinds=rows.held, time=rows.time
+        )
+
+
+def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
+    """Read a csv file in UTF-8, compressed with gzip or not, with a line that names the columns.
+
+    Raises
+    ------
+    ValueError
+        If it is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+    """
+    name = call(key, path)
+    return rows_of(name, text_of(name, path, AUTO), dialect, AUTO, columns)
+
+
+def text_of(name: str, path: Path, encoding: str) -> pyarrow.Buffer:
+    """Return the text of a csv file, compressed with gzip or not, in UTF-8; ValueError in another encoding."""
+    import pyarrow
+
+    # Arrow's threads get memory of Arrow's own: one that still holds an object of Python when the process ends
+    # aborts it.
+    content = pyarrow.BufferOutputStream()
+    with binary(name, path) as file:
+        copy_in_utf8(name, file, content, encoding)
+    return content.getvalue()
+
+
+def parted_by_tabs(content: pyarrow.Buffer) -> pyarrow.Buffer:
+    """Return the text of a csv file with a tab in place of blanks between its fields."""
+    import pyarrow
+
+    return pyarrow.py_buffer(with_tabs(content.to_pybytes()))
+
+
+def sheet_of(name: str, path: Path, sheet: str) -> pyarrow.Buffer:
+    """Return a sheet of an Excel file as csv, with commas between fields; ValueError where it has none of the kind."""
+    import pyarrow
+
+    return pyarrow.py_buffer(as_csv(name, path, sheet))
+
+
+def start_of(content: pyarrow.Buffer) -> bytes:
+    """Return the bytes that a file is judged by, and one more where there is one."""
+    beginning: bytes = content.slice(0, min(content.size, LOOKED_AT + 1)).to_pybytes()
+    return beginning
+
+
+def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | str, columns: Columns) -> Rows:
+    """Read the text of a csv file.
+
+    Parameters
+    ----------
+    name
+        How messages name the file.
+    content
+        Its text in UTF-8.
+    dialect
+        What stands between its fields and before fractions.
+    skip
+        How many lines stand above the header, or "auto".
+    columns
+        What they mean.
+
+    Raises
+    ------
+    ValueError
+        It is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+    """
+    import pyarrow
+    from pyarrow import csv
+
+    lines = lines_of(start_of(content))
+    head = head_of(texts_of(lines), dialect.delimiter, skip)
+    held = records(texts_of(lines), head.skipped, dialect.delimiter)
+    header = head.names or (held[0].fields if held else ())
+    texts = [name for name in header if name.strip() in (*columns.texts, columns.node)]
+    # Any other word in a column of numbers is shown as it stands in the file.
+    gaps = [*WRITTEN, *words_in(columns.na_values)]
+    convert = csv.ConvertOptions(
+        null_values=[f"{before}{gap}{after}" for gap in gaps for before in ("", " ") for after in ("", " ")],
+        strings_can_be_null=True,
+        decimal_point=dialect.decimal,
+        column_types=dict.fromkeys(texts, pyarrow.string()),
+    )
+    odd: list[csv.InvalidRow] = []
+
+    def passed_over(row: csv.InvalidRow) -> str:
+        if row.text.startswith(COMMENT):
+            return "skip"
+        odd.append(row)
+        return "error"
+
+    parse = csv.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=passed_over)
+    below = content.slice(sum(map(len, lines[: head.skipped])))
+    try:
+        names = csv.ReadOptions(column_names=list(head.names) or None)
+        table = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
+        raw = table.column_names
+        table = _with_names(table)
+        target = columns.labelled(table)
+        if target:  # again as text, since numbers do not say how they were written
+            convert.include_columns = [next(name for name in raw if name.strip() == target)]
+            convert.column_types = dict.fromkeys(convert.include_columns, pyarrow.string())
+            again = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        if dialect.blanks and odd:
+            raise ValueError(
+                f"{name} has {odd[0].expected_columns} fields with blanks between them, and {odd[0].actual_columns} "
+                f"in another line{_where(odd, content)}: what is missing between blanks cannot be seen, write NA in "
+                "its place, or leave such lines out"
+            ) from error
+        raise ValueError(
+            f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}"
+            f"{_where(odd, content)}): it must have as many fields in every line as in the header; stream.delimiter "
+            "names another delimiter, and stream.skip_lines is how many lines stand above the header"
+        ) from error
+    if target:
+        asked = columns.task == "classification"
+        table = with_labels(name, table, target, again.column(0), dialect.decimal, asked)
+    if columns.node in table.column_names and columns.node not in columns.texts:
+        table = with_nodes(name, table, columns.node, dialect.decimal)
+    rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark, guessed=True))
+    words = set(map(shown, words_in(columns.na_values)))  # gaps already when they were counted
+    codes = {code: count for code, count in rows.codes.items() if code not in words}
+    return replace(rows, codes=codes, units=in_words(head.names, head.units) if head.units else "")
+
+
+def _where(odd: Sequence[csv.InvalidRow], content: pyarrow.Buffer) -> str:
+    """Say which line has other numbers of fields than the header, where it can be found again."""
+    if not odd:
+        return ""
+    text: bytes = b"\n" + content.to_pybytes().replace(b"\r\n", b"\n").replace(b"\r", b"\n") + b"\n"
+    places = [text.find(b"\n" + row.text.encode().strip(b"\r\n") + b"\n") for row in odd]
+    found = [place for place in places if place >= 0]
+    return f", line {text.count(10, 0, min(found) + 1):,} of the file" if found else ""
+
+
+def _with_names(table: pyarrow.Table) -> pyarrow.Table:
+    """Return a table of text without its unnamed columns, if there are several, and with names that all differ.
+
+    A name that comes again gets a number behind it, as pandas has it: Sales, Sales.1, Sales.2.
+    """
+    names = [column.strip() for column in table.column_names]
+    if names.count("") > 1:  # delimiters at the end of lines; a single one may hold the numbers of the rows
+        table = table.select([place for place, name in enumerate(names) if name])
+        names = [name for name in names if name]
+    known: set[str] = set()
+    for place, name in enumerate(names):
+        again = 0
+        while names[place] in known or (again and names[place] in names[:place] + names[place + 1 :]):
+            again += 1
+            names[place] = f"{name}.{again}"
+        known.add(names[place])
+    return table.rename_columns(names)
+
+
+def read_typed(key: str, path: Path, kind: TypedFormat, columns: Columns) -> Rows:
+    """Read a parquet file, or a folder of them in the order of their names, an Arrow or a JSON file.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+    """
+    name = call(key, path)
+    table = read_table(name, path, kind)
+    if kind == "json":
+        table = _as_in_json(name, path, table, columns)
+    return select(name, table, columns)
+
+
+def _as_in_json(name: str, path: Path, table: pyarrow.Table, columns: Columns) -> pyarrow.Table:
+    """Return a table of JSON with what Arrow does not say: how names were written, and the zones of times."""
+    from pyarrow import types
+
+    labels, target = columns.labelled(table), columns.target or ("y",)
+    kinds = {field.name: field.type for field in table.schema if not types.is_integer(field.type)}
+    times = [column for column, kind in kinds.items() if types.is_timestamp(kind) and column not in target]
+    times = times if times and has_zones(name, path) else []
+    named = [column for column in (columns.node,) if column in kinds and types.is_floating(kinds[column])]
+    wanted = [*times, *named, *([labels] if labels in kinds else [])]
+    texts = texts_in_json(name, path, wanted) if wanted else {}
+    for column in (*times, *named):
+        table = table.set_column(table.column_names.index(column), column, texts[column])
+    if labels in kinds:
+        table = with_labels(name, table, labels, texts[labels], ".", columns.task == "classification")
+    return with_nodes(name, table, columns.node, ".") if named else table
+
+
+def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
+    """Pick the columns the experiment asks for, or those of the rule: numbers, and text for labels and nodes.
+
+    The rule: the target is the column y, the node the column "node" if there is one, the features are all others with a
+    name that pandas has not written as an index, the labels of the rows.
+    """
+    known = list(table.column_names)
+    twice = sorted({column for column in known if known.count(column) > 1})
+    if twice:
+        raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
+    # The labels of the rows; where they are numbers in order, no column holds them, and a table describes them.
+    index = [column for column in by_pandas(name, table).get("index_columns", []) if isinstance(column, str)]
+    counted = columns.task != "events" or bool(columns.target)
+    if counted and not columns.target and "y" not in known:
+        raise NoTarget(name, tuple(column for column in known if column not in ("", columns.node, *index)))
+    target = columns.target or (("y",) if counted else ())
+    check_names(name, "target", target, known)
+    node = columns.node
+    if node and node != "node":
+        check_names(name, "node_column", [node], known)
+    ids = node if node in known else ""
+    left_out = {"", *target, ids, *index}
+    check_names(name, "drop", columns.drop, known)
+    features = columns.features or tuple(column for column in known if column not in {*left_out, *columns.drop})
+    check_names(name, "features", features, known)
+    check_size(name, table.num_rows, len(features))
+    both = sorted(set(features) & {*target, ids})
+    if both:
+        raise RefusedKey(
+            "features",
+            f"= {shown(both[0])} is also the target or the node of {name}: leave it out, a column has one meaning",
+        )
+    for column in columns.split:
+        if not isinstance(column, str):
+            raise RefusedKey(
+                "split_columns", f"= {shown(column)}: the columns of {name} have names{choices(str(column), known)}"
+            )
+    split = [str(column) for column in columns.split]
+    check_names(name, "split_columns", split, known)
+    check_names(name, "na_values", named_in(columns.na_values), known)
+    codes: Found = {}
+    used = [column for column in (*features, *target, *split, ids, columns.time or "") if column in known]
+    table = table_without(table, used, columns.na_values, codes, guessed=columns.guessed)
+    single = table.column(target[0]) if len(target) == 1 else None
+    if single is not None and columns.task in ("auto", "classification") and is_text(single):
+        targets = [labels(name, table, target[0], asked=columns.task == "classification", mark=columns.mark)]
+    else:
+        targets = [numbers(name, table, column, is_target=True, mark=columns.mark) for column in target]
+    if not counted:
+        targets, target = [np.ones(table.num_rows)], ("events",)
+    points, kinds = inputs(name, table, features, columns.mark, columns.kinds, has_codes=not columns.guessed)
+    time, times = columns.time, None
+    if time is not None:
+        time = time or _the_time(name, kinds)
+        times = _moments(name, table, time, columns) + _of_the_day(kinds, points, time)
+    return Rows(
+        name=name,
+        points=stack(points),
+        targets=stack(targets),
+        columns=features,
+        target_columns=target,
+        counting=COUNTING,
+        first=1,
+        ids=names_of_nodes(name, table, ids) if ids else None,
+        places=stack([_places(name, table, column, columns) for column in split]) if split else None,
+        whole=all(np.issubdtype(values.dtype, np.integer) for values in targets)
+        or (counted and all(_are_whole(table.column(column)) for column in target))
+        or (single is not None and target[0] in categories(name, table)),
+        ranking=() if single is None else ranking(single),
+        kinds=with_codes(kinds, columns.na_values),
+        index=_left_out([column for column in index if column in left_out - {*features, *target, ids, time}]),
+        codes=codes,
+        times=times,
+        time=time,
+    )
+
+
+def _left_out(index: list[str]) -> str:
+    """Say which columns are no inputs since they are an index; those that pandas has named itself hold nothing."""
+    named = [column for column in index if not column.startswith("__index_level_")]
+    many = len(named) > 1
+    return (
+        f"{', '.join(map(shown, named))} {'are' if many else 'is'} the index of the table and no "
+        f"input{'s' * many}: stream.features names {'them' if many else 'it'} among the inputs"
+        if named
+        else ""
+    )
+
+
+def _places(name: str, table: pyarrow.Table, column: str, columns: Columns) -> Numbers:
+    """Return numbers or times by which rows are cut or sorted."""
+    values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
+    return numbers(name, table, column) if held.kind in ("words", "ranks") else values
+
+
+def _the_time(name: str, kinds: tuple[CodedColumn, ...]) -> str:
+    """Return the only input that holds dates or times."""
+    found = [column.name for column in kinds if column.kind == "time"]
+    if len(found) != 1:
+        has = f"{len(found)} such inputs, {some(found)}" if found else "no such input"
+        raise RefusedKey(
+            "order", f'= "time" needs a column of dates or times, and {name} has {has}: name one as stream.time_column'
+        )
+    return found[0]
+
+
+def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> Numbers:
+    """Return the column by which rows are put in order; raises RefusedKey where it holds no times or numbers."""
+    check_names(name, "time_column", [column], list(table.column_names))
+    values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
+    if held.kind in ("words", "ranks", "truth"):
+        raise RefusedKey("time_column", f"= {shown(column)} holds {HELD[held.kind]}, and no times: name another")
+    return values.astype(np.float64)
+
+
+def _of_the_day(kinds: tuple[CodedColumn, ...], points: list[Numbers], time: str) -> Numbers:
+    """Return the times of the day, (n,), where a column beside one of dates has them; 0 elsewhere."""
+    clocks = [values for kind, values in zip(kinds, points, strict=True) if kind.kind == "clock"]
+    dates = [values for kind, values in zip(kinds, points, strict=True) if kind.name == time and kind.kind == "time"]
+    alone = len(clocks) == 1 and len(dates) == 1 and not np.nanmax(np.mod(dates[0], DAY))
+    return clocks[0] if alone else np.zeros(1)
+
+
+def _are_whole(values: pyarrow.ChunkedArray) -> bool:
+    """Whether a column is of whole numbers or truth values by its type, gaps among them or not."""
+    import pyarrow
+
+    return bool(pyarrow.types.is_integer(values.type) or pyarrow.types.is_boolean(values.type))
+
+
+def stack(columns: list[Numbers]) -> Numbers:
+    """Put columns (n,) side by side, (n, columns)."""
+    return np.column_stack(columns)

@@ -1,0 +1,444 @@
+"""Moments, times of day and lengths of time as numbers: microseconds, since 1970 or midnight or of the length."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.simulations.core.data_description import Kind, Written
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Marks = npt.NDArray[np.bool_]
+
+SHORT = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{1,2})", re.ASCII)
+"""A date whose order has to be known: 31/12/2021, 12/31/21."""
+
+POINTS = re.compile(r"\d{1,2}\.")
+
+LONG = re.compile(r"(\d{4})([/.-])(\d{1,2})\2(\d{1,2})", re.ASCII)
+"""A date that begins with its year: 2021-12-31."""
+
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
+
+COMPACT = re.compile(r"(18|19|20|21)(\d\d)(\d\d)(\d\d)", re.ASCII)
+"""A date of digits alone, which the name of its column tells from numbers."""
+
+NAMED = re.compile(
+    r"(?P<day>\d{1,2})(?:st|nd|rd|th)?[ -](?P<month>[a-z]{3,9})\.?,?[ -](?P<year>\d{4})"
+    r"|(?P<month_>[a-z]{3,9})\.? (?P<day_>\d{1,2})(?:st|nd|rd|th)?,? (?P<year_>\d{4})",
+    re.ASCII | re.IGNORECASE,
+)
+"""A date with the name of its month: 1 Feb 2023, February 1, 2023, 01-Feb-2023."""
+
+BETWEEN = re.compile(r"[ T,]+")
+"""What stands between a date and its time."""
+
+CLOCK = re.compile(
+    r"([01]?\d|2[0-4])(?:[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?)?(?:\s*([ap])\.?m\.?)?"
+    r"(?:\s*(Z|UTC|GMT|CET|CEST|MEZ|MESZ|[+-]\d\d(?::?\d\d)?))?",
+    re.ASCII | re.IGNORECASE,
+)
+"""A time of day, perhaps of half a day, and a zone by its hours or by letters that mean the same everywhere."""
+
+HOURS = {"Z": 0, "UTC": 0, "GMT": 0, "CET": 1, "MEZ": 1, "CEST": 2, "MESZ": 2}
+
+SECOND, DAY = 10**6, 86_400 * 10**6
+
+BEGINNING = date(1970, 1, 1).toordinal()
+
+TURN = 69
+"""The first of the years of two digits that are of the last century, as in POSIX."""
+
+
+class Times(NamedTuple):
+    """Microseconds (n,), nan where there is none, and what they are."""
+
+    values: npt.NDArray[np.float64]
+    kind: Kind
+    zoned: bool = False
+    written: Written = ""
+
+
+class WhichIsTheDay(ValueError):
+    """The refusal of dates such as 03/04/2021, none of which says which of ``choices`` comes first."""
+
+    def __init__(self, date: str, choices: str = "the day or the month") -> None:
+        super().__init__(date)
+        self.choices = choices
+
+
+class Said(NamedTuple):
+    """What a text says: microseconds by what comes first in its date, by "" where that leaves no doubt."""
+
+    by_order: dict[Written, int]
+    half: bool | None = None  # of half a day, with a.m. or p.m.; None where the hour is of the whole day beyond doubt
+
+
+What = tuple[Kind, bool]
+"""A kind of times, and whether they are of a zone."""
+
+
+class Read(NamedTuple):
+    """The times of texts, and which texts are none: none at all, or none of the kind and order of most."""
+
+    times: Times  # nan of those that are odd
+    odd: Marks
+    untimed: Marks
+    doubt: WhichIsTheDay | None = None
+
+
+def of_arrow(values: pyarrow.ChunkedArray) -> Times | None:
+    """Return the times of a column of one of Arrow's types of times; None of other types."""
+    import pyarrow
+    from pyarrow import types
+
+    kind: Kind
+    if types.is_timestamp(values.type) or types.is_date(values.type):
+        kind, zone = "time", getattr(values.type, "tz", None)
+        whole = values.cast(pyarrow.timestamp("us", zone), safe=False)
+    elif types.is_time(values.type):
+        kind, zone = "clock", None
+        whole = values.cast(pyarrow.time64("us"), safe=False)
+    elif types.is_duration(values.type):
+        kind, zone = "duration", None
+        whole = values.cast(pyarrow.duration("us"), safe=False)
+    else:
+        return None
+    numbers = np.asarray(whole.cast(pyarrow.int64()).cast(pyarrow.float64(), safe=False).to_numpy())
+    return Times(numbers, kind, zone is not None)
+
+
+def of_text(
+    texts: Sequence[str],
+    counts: npt.NDArray[np.intp] | None = None,
+    *,
+    named: bool = False,
+    written: Written = "",
+    kind: Kind | None = None,
+) -> Read:
+    """Return the times that texts say, each by itself, and which texts say none or another than most.
+
+    Dates are as ISO 8601 has them, with the name of the month, or with days, months and years in this order. Dates with
+    points have the day first. Those with strokes or hyphens, such as 31/12/2021, have the order in which all exist,
+    where there is only one, unless ``written`` says it. Times may count half days, as 5:30 PM, and end with a zone.
+
+    Parameters
+    ----------
+    texts
+        Different texts.
+    counts
+        How often each occurs, (n,); once when left out.
+    named
+        Whether their column is called as dates are: years may have two digits, 1969 to 2068, and 20211231 is a date.
+    written
+        What comes first in dates, where that is known.
+    kind
+        Which kind of times they have to be, where that is known; else the one of most.
+    """
+    said = [read_one(text, named) for text in texts]
+    weights = [1] * len(texts) if counts is None else counts.tolist()
+    shares: Counter[What] = Counter()
+    for readings, weight in zip(said, weights, strict=True):
+        for what in readings:
+            if kind in (None, what[0]):
+                shares[what] += weight
+    most: What = max(shares, key=lambda what: (shares[what], what)) if shares else (kind or "time", False)
+    alike = [readings.get(most) for readings in said]
+    halves: Counter[bool | None] = Counter()
+    for one, weight in zip(alike, weights, strict=True):
+        if one is not None:
+            halves[one.half] += weight
+    if halves[True] > halves[False]:  # 5:30 among 5:30 PM may be either
+        alike = [None if one is None or one.half is False else one for one in alike]
+    first, doubt = _first(texts, alike, weights, written)
+    found = [None if one is None else one.by_order.get("", one.by_order.get(first)) for one in alike]
+    values = np.array([np.nan if value is None else float(value) for value in found])
+    odd = np.array([one is None for one in (alike if doubt else found)], dtype=np.bool_)
+    return Read(Times(values, *most, first), odd, np.array([not readings for readings in said], dtype=np.bool_), doubt)
+
+
+def _first(
+    texts: Sequence[str], said: Sequence[Said | None], weights: Sequence[int], written: Written
+) -> tuple[Written, WhichIsTheDay | None]:
+    """Return what comes first in the dates that do not say it, or the refusal of dates in several orders."""
+    asking = [
+        (text, one.by_order.keys(), weight)
+        for text, one, weight in zip(texts, said, weights, strict=True)
+        if one is not None and "" not in one.by_order
+    ]
+    if not asking:
+        return "", None
+    fitting: set[Written] = set(asking[0][1])
+    for _, orders, _ in asking:
+        fitting &= orders
+    if written in fitting:
+        return written, None
+    if "day" in fitting and all(POINTS.match(text) for text, _, _ in asking):
+        return "day", None
+    if len(fitting) > 1:
+        choices = "the day, the month or the year" if "year" in fitting else "the day or the month"
+        return "", WhichIsTheDay(asking[0][0], choices)
+    shares: Counter[Written] = Counter()
+    for _, orders, weight in asking:
+        shares.update(dict.fromkeys(orders, weight))
+    return max(shares, key=lambda order: (shares[order], order)), None
+
+
+def read_one(text: str, named: bool = False) -> dict[What, Said]:
+    """Return what one text may say, by the kind of time; empty where it is none.
+
+    Examples
+    --------
+    >>> list(read_one("18:30")), list(read_one("2021-12-31 18:30 CET")), read_one("31/02/2021"), read_one("soon")
+    ([('clock', False)], [('time', True)], {}, {})
+    >>> [list(said.by_order) for said in read_one("03/04/2021").values()], read_one("5:30")["clock", False].half
+    ([['day', 'month']], False)
+    """
+    found: dict[What, Said] = {}
+    clock = CLOCK.fullmatch(text)
+    if clock is not None and clock[2] and not clock[6]:
+        _, past, half = _past(clock)
+        if past is not None:
+            found["clock", False] = Said({"": past}, half)
+    days, end = _days(text, named)
+    if not days:
+        return found
+    if end == len(text):
+        found["time", False] = Said({order: day * DAY for order, day in days.items()})
+        return found
+    between = BETWEEN.match(text, end)
+    clock = None if between is None else CLOCK.fullmatch(text, between.end())
+    if clock is not None:
+        zoned, past, half = _past(clock)
+        if past is not None:
+            found["time", zoned] = Said({order: day * DAY + past for order, day in days.items()}, half)
+    return found
+
+
+def _days(text: str, named: bool) -> tuple[dict[Written, int], int]:
+    """Return the days since 1970 with which a text may begin, by what comes first, and where the date ends."""
+    whole = LONG.match(text)
+    if whole is not None:
+        return _existing({"": (whole[1], whole[3], whole[4])}), whole.end()
+    compact = COMPACT.match(text) if named else None
+    if compact is not None:
+        return _existing({"": (compact[1] + compact[2], compact[3], compact[4])}), compact.end()
+    spelled = NAMED.match(text)
+    if spelled is not None:
+        day, name, year = (spelled[key] or spelled[f"{key}_"] for key in ("day", "month", "year"))
+        month = next((place for place, month in enumerate(MONTHS, 1) if month.startswith(name.lower())), 0)
+        return _existing({"": (year, str(month), day)}), spelled.end()
+    short = SHORT.match(text)
+    if short is None:
+        return {}, 0
+    one, _, two, three = short.groups()
+    orders: dict[Written, tuple[str, str, str]] = {}
+    if len(three) == 4 or (named and len(three) == 2):
+        orders = {"day": (three, two, one), "month": (three, one, two)}
+    if named and len(one) == 2 and len(three) < 3:
+        orders["year"] = (one, two, three)
+    return _existing(orders), short.end()
+
+
+def _existing(orders: dict[Written, tuple[str, str, str]]) -> dict[Written, int]:
+    """Return the days since 1970 of the years, months and days that there are, by their order."""
+    found = {}
+    for order, (year, month, day) in orders.items():
+        number = int(year) + (0 if len(year) == 4 else 2000 if int(year) < TURN else 1900)
+        try:
+            found[order] = date(number, int(month), int(day)).toordinal() - BEGINNING
+        except ValueError:  # no such day
+            continue
+    return found
+
+
+def _past(clock: re.Match[str]) -> tuple[bool, int | None, bool | None]:
+    """Return whether a time is of a zone, its microseconds since midnight there or in UTC, and its half of the day."""
+    hour, minute, second, fraction, half, zone = clock.groups()
+    hours = int(hour)
+    if half and not 1 <= hours <= 12:
+        return False, None, None
+    whole = hours % 12 + 12 * (half in "pP") if half else hours
+    past = ((whole * 60 + int(minute or 0)) * 60 + int(second or 0)) * SECOND + int((fraction or "").ljust(6, "0")[:6])
+    said = True if half else False if 1 <= hours <= 12 else None
+    if past > DAY:
+        return False, None, said
+    if not zone:
+        return False, past, said
+    if zone.upper() in HOURS:
+        return True, past - HOURS[zone.upper()] * 3600 * SECOND, said
+    ahead = int(zone[1:3]) * 60 + int(zone[3:].lstrip(":") or 0)
+    if ahead >= 24 * 60 or int(zone[3:].lstrip(":") or 0) >= 60:
+        return True, None, said
+    return True, past + (-ahead if zone[0] == "+" else ahead) * 60 * SECOND, said
+
+
+# Few odd entries of a column, and many words: the borders between what a column may hold.
+
+SHARE = 10
+"""Odd entries are one in so many at most: of the different ones, or of all."""
+
+
+MOST_WORDS = 50
+"""Different words of an input at most, each of which becomes a column."""
+
+
+def are_few(odd: npt.NDArray[np.bool_], counts: npt.NDArray[np.intp]) -> bool:
+    """Tell whether some entries are odd among others of one kind, rather than one of several things in a column.
+
+    Parameters
+    ----------
+    odd : array of bool, shape (n,)
+        Which of the different entries are not what the others are.
+    counts : array of int, shape (n,)
+        How often each occurs.
+
+    Examples
+    --------
+    >>> odd = np.arange(10) == 0
+    >>> are_few(odd, np.ones(10, int)), are_few(odd[:9], np.ones(9, int)), are_few(odd[:2], np.array([1, 9]))
+    (True, False, True)
+    """
+    strange = int(odd.sum())
+    few = SHARE * strange <= len(odd) or SHARE * int(counts[odd].sum()) <= int(counts.sum())
+    return 0 < strange < len(odd) and few
+
+
+def are_too_many(words: int, rows: int) -> bool:
+    """Tell whether words are too many for a column each: they name rows rather than kinds."""
+    return words > min(MOST_WORDS, max(2, rows // 2))
+
+
+# Whole numbers that are dates by the name of their column only: 20211231.
+
+Whole = npt.NDArray[np.int64]
+
+CALLED = re.compile(
+    r"times?|timestamps?|dates?|datetime|datestamp|days?|when|utc|moments?|ymd|yyyymmdd(hh(mm(ss)?)?)?|zeit|zeitpunkt"
+    r"|zeitstempel|datum|tag|fecha|jour|heure"
+)
+"""Words by which columns of dates are called."""
+
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+FIRST, LAST = 1800, 2100
+"""The years in which whole numbers are dates."""
+
+FEWEST, MOST = 8, 14
+"""The digits of such numbers."""
+
+
+class NoDate(ValueError):
+    """The refusal of a number that is no date in a ``row``, where ``others`` are some."""
+
+    def __init__(self, row: int, number: str, others: int) -> None:
+        super().__init__(number)
+        self.row, self.number, self.others = row, number, others
+
+
+def is_called_by_time(column: str) -> bool:
+    """Tell whether a column is called as dates are.
+
+    Examples
+    --------
+    >>> [is_called_by_time(column) for column in ("DATE", "validDate", "MESS_DATUM", "update", "y")]
+    [True, True, True, False, False]
+    """
+    return any(CALLED.fullmatch(word.lower()) for word in [*WORD.findall(column), column])
+
+
+def of_column(values: pyarrow.ChunkedArray, column: str, wanted: Kind | None = None) -> Times | None:
+    """Return the times of a column of one of Arrow's types of times, or of whole numbers that are dates; else None.
+
+    Raises
+    ------
+    NoDate
+        Few of the numbers are no dates.
+    """
+    from pyarrow import types
+
+    if types.is_temporal(values.type):
+        return of_arrow(values)
+    named = wanted == "time" or (wanted is None and is_called_by_time(column))
+    if not named or not (types.is_integer(values.type) or types.is_floating(values.type)):
+        return None
+    numbers = np.asarray(values.to_numpy()).astype(np.float64)
+    known = np.flatnonzero(~np.isnan(numbers))
+    different, first, places, counts = np.unique(
+        numbers[known], return_index=True, return_inverse=True, return_counts=True
+    )
+    found = of_numbers(different, counts)
+    odd = np.isnan(found)
+    if are_few(odd, counts):
+        place = int(first[odd].min())
+        raise NoDate(int(known[place]) + 1, f"{numbers[known[place]]:.15g}", len(known) - int(counts[odd].sum()))
+    if odd.any() or not len(known):
+        return None
+    spread = np.full(len(numbers), np.nan)
+    spread[known] = found[places]
+    return Times(spread, "time")
+
+
+def are_digits(texts: Sequence[str]) -> bool:
+    """Tell whether texts are whole numbers as dates are: 20211231."""
+    return all(text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST for text in texts)
+
+
+def of_numbers(numbers: npt.NDArray[np.float64], counts: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.float64]:
+    """Return the moments of whole numbers, (n,): year, month and day, and perhaps hour, minute and second.
+
+    They have 8, 10, 12 or 14 digits, as many as most have, and years are 1800 to 2100, or the last day of 9999.
+
+    Returns
+    -------
+    array
+        Microseconds since 1970; nan of numbers that are no dates.
+
+    Examples
+    --------
+    >>> of_numbers(np.array([20211231.0, 20220101.0, 20220230.0])) / 86_400e6
+    array([18992., 18993.,    nan])
+    >>> of_numbers(np.array([202112311830.0])) / 3_600e6
+    array([455826.5])
+    """
+    possible = (numbers >= 10.0 ** (FEWEST - 1)) & (numbers < 10.0**MOST) & (numbers == np.round(numbers))
+    whole = np.where(possible, numbers, 0.0).astype(np.int64)
+    digits = np.char.str_len(whole.astype(np.str_))
+    best, most = np.full(len(numbers), np.nan), 0
+    for width in range(FEWEST, MOST + 1, 2):
+        found = np.where(possible & (digits == width), _moments(whole, width), np.nan)
+        there = ~np.isnan(found)
+        weight = int(there.sum() if counts is None else counts[there].sum())
+        if weight > most:
+            best, most = found, weight
+    return best
+
+
+def _moments(whole: Whole, digits: int) -> npt.NDArray[np.float64]:
+    """Return the moments of numbers of so many digits, (n,), nan where there is no such one."""
+    clock: list[Whole] = []
+    for _ in range((digits - FEWEST) // 2):
+        whole, last = np.divmod(whole, 100)
+        clock.insert(0, last)
+    years, rest = np.divmod(whole, 10_000)
+    months, days = np.divmod(rest, 100)
+    there = (months >= 1) & (months <= 12) & (days >= 1)
+    begun = (np.where(there, (years - 1970) * 12 + months - 1, 0)).astype("datetime64[M]")
+    first, after = (month.astype("datetime64[D]").astype(np.int64) for month in (begun, begun + 1))
+    there &= days <= after - first
+    there &= ((years >= FIRST) & (years <= LAST)) | ((years == 9999) & (rest == 1231))
+    hours, minutes, seconds = clock + [np.zeros_like(whole)] * (3 - len(clock))
+    past = (hours * 60 + minutes) * 60 + seconds
+    there &= (past <= 86_400) & (minutes < 60) & (seconds < 60)
+    return np.where(there, ((first + days - 1) * 86_400 + past) * 1e6, np.nan)

@@ -1,0 +1,1 @@
+"""The round: blocks of agents, messages between them, measurements, and the backends that run it."""

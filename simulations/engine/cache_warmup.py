@@ -1,0 +1,226 @@
+"""A warm-up of the cache: compiles what its agents will call, so that their processes find it on the disk.
+
+What compiles longest is the round, which holds no part's code, and the step of the learner. Where the round has not
+been compiled before, both are at once: the round in a process of its own, which warms the cache with a learner that
+takes no steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import StepArguments
+from kernelswarm.agents.learners.contract import FeatureLearner, Learner
+from kernelswarm.agents.learners.descent import CompiledExpansion
+from kernelswarm.agents.learners.ogd import Ogd
+from kernelswarm.agents.learners.plain_features import learner_form
+from kernelswarm.agents.nodes.filling import addresses_of
+from kernelswarm.agents.nodes.node import DivergenceError
+from kernelswarm.agents.nodes.populating import round_of_evaluations
+from kernelswarm.agents.parts.plain_parts import loss_form
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Neighborhood, StackedRule, fulfils
+from kernelswarm.protocols.ensemble.stacking import Stacking
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.parameters.diffusion import Diffusion
+from kernelswarm.protocols.parameters.domkl import Domkl
+from kernelswarm.protocols.replay import certainty_of, without_certainty
+from kernelswarm.simulations.core.beside import beside
+from kernelswarm.simulations.core.compiling import is_kept, waiting
+from kernelswarm.simulations.core.parallel import cores
+from kernelswarm.simulations.data.contract import HeldOut
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.serial import SerialEngine
+
+# A learner that never learns: it stands in for one whose step takes long to compile, while the round is compiled.
+
+
+@numba.njit  # not kept on the disk: it is compiled as soon as it would be loaded
+def stay(given: StepArguments) -> float:
+    """Take no step."""
+    return 0.0
+
+
+class CompiledNoopLearner(CompiledExpansion):
+    """The bystander's functions for compiled rounds: evaluations by its kernel, and no step."""
+
+    step = staticmethod(stay)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the Gram matrix of a step's points."""
+        return points * points
+
+
+@dataclass(frozen=True)
+class NoopLearner(Ogd):
+    """A learner with a kernel and a loss whose function stays 0 in compiled rounds."""
+
+    @property
+    def compiled(self) -> Any:
+        """The learner's functions and numbers for compiled rounds."""
+        return CompiledNoopLearner(self, ())
+
+
+Array = npt.NDArray[np.float64]
+
+ROUNDS = 24
+MOST = 8
+"""Learners that are warmed up with: a network in which every node has its own differs in numbers, not in code."""
+
+
+class _Warmed:
+    """Samples near two points, so that a dictionary grows and is pruned within a few rounds."""
+
+    def __init__(self, inputs: int, targets: int) -> None:
+        self._random = np.random.default_rng(0)
+        self._centers = self._random.random((2, inputs))
+        self._targets = targets
+        self._writeable = False
+
+    def draw(self, count: int) -> tuple[Array, Array]:
+        """Return points (count, p) and targets (count, q)."""
+        points = self._centers[self._random.integers(0, 2, count)] + 1e-3 * self._random.random((count, 1))
+        targets = np.zeros((count, self._targets))
+        # Arrays that can be written and such that cannot are two types to the compiler, and both occur.
+        points.flags.writeable = targets.flags.writeable = self._writeable = not self._writeable
+        return points, targets
+
+    def held_out(self, samples: int) -> HeldOut:
+        return HeldOut(*self.draw(4))
+
+    def state(self) -> dict[str, float]:
+        """Return nothing: it is never continued."""
+        return {}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Do nothing."""
+
+
+def warm_cache(plans: Sequence[AgentPlan], apart: bool = True) -> None:
+    """Let two nodes of each learner of the network run some rounds on samples of no meaning.
+
+    Twenty processes that start at once would compile the same functions twenty times; after the warm-up they load
+    them. A user's own parts are left out: they may count their calls, or fail, and are to do so in the simulation.
+
+    Parameters
+    ----------
+    plans : sequence of AgentPlan
+        The network's agents.
+    apart : bool
+        Whether the nodes will live in several processes, so that what carries their messages is compiled too.
+    """
+    compile_at_once(plans)
+    kinds: dict[Learner, AgentPlan] = {}
+    for plan in plans:
+        if len(kinds) < MOST and _ours(plan.learner):
+            kinds.setdefault(plan.learner, plan)
+    for plan in kinds.values():
+        with suppress(DivergenceError):
+            _run(plan, apart)
+
+
+def compile_at_once(plans: Sequence[AgentPlan]) -> None:
+    """Compile the round of the network beside the step of its learner, where the round has not been compiled before.
+
+    Whatever keeps the other process from it, such as a single core, leaves the round to be compiled as it is called.
+
+    Parameters
+    ----------
+    plans : sequence of AgentPlan
+        The network's agents.
+    """
+    plan = plans[0]
+    learner, rule, ideal = plan.learner, plan.rule, plan.conditions is None
+    if not hasattr(learner, "kernel") or fulfils(learner, FeatureLearner) or plan.sends_vectors:
+        return  # what these step by is compiled as soon as what would step in their place
+    if cores() < 2 or is_kept(round_of_evaluations(ideal)):
+        return
+    if not all(map(_travels, (learner, rule, plan.neighborhood, plan.conditions))):
+        return
+    with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
+        # Reading the learner's form compiles its functions.
+        addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
+        with waiting():
+            wait()
+
+
+def _compile_round(plan: AgentPlan) -> None:
+    learner: Any = plan.learner
+    bare = NoopLearner(learner.loss, learner.kernel, Constant(1e-3), batch_size=learner.batch_size)
+    _run(replace(plan, learner=bare, rule=without_certainty(plan.rule)), apart=False)
+
+
+def _travels(part: object) -> bool:
+    """Tell whether a part is all ours, down to numbers and words: another process knows nothing else."""
+    if isinstance(part, tuple | list):
+        return all(map(_travels, part))
+    if isinstance(part, dict):
+        return all(map(_travels, part.values()))
+    if is_dataclass(part):
+        inside = (getattr(part, field.name) for field in fields(part))
+        return type(part).__module__.startswith("kernelswarm.") and all(map(_travels, inside))
+    return part is None or isinstance(part, str | float | int | np.ndarray | np.number)
+
+
+def _ours(part: object) -> bool:
+    if not is_dataclass(part):
+        return True
+    inside = (getattr(part, field.name) for field in fields(part))
+    return type(part).__module__.startswith("kernelswarm.") and all(_ours(entry) for entry in inside)
+
+
+def _stand_in(rule: AnyRule) -> Any:
+    """Return a protocol of ours whose nodes live through the rounds of a user's own."""
+    if isinstance(rule, ParameterRule):
+        return Domkl() if rule.mixes else Diffusion()
+    return Stacking() if fulfils(rule, StackedRule) else Consensus()
+
+
+def _run(plan: AgentPlan, apart: bool) -> None:
+    node, others = plan.neighborhood.node, plan.neighborhood.neighbors[:1]
+    pairs = [(node, others), *((other, (node,)) for other in others)]
+    rule: Any = plan.rule if _ours(plan.rule) else _stand_in(plan.rule)
+    network = []
+    for label, neighbors in pairs:
+        source = _Warmed(plan.inputs, plan.targets)
+        count = len(neighbors)
+        one = np.ones(count)
+        size = plan.learner.batch_size
+        neighborhood = Neighborhood(
+            label,
+            neighbors,
+            one,
+            one,
+            plan.neighborhood.curvature,
+            size,
+            (1,) * count,
+            ({},) * count,
+            (size,) * count,
+            outputs=plan.outputs,
+        )
+        network.append(
+            replace(
+                plan,
+                neighborhood=neighborhood,
+                slots=(0,) * len(neighbors),
+                rule=rule,
+                source=source,
+                evaluated=((label, source),),
+                steps=1,
+            )
+        )
+    engine = SerialEngine([[agent] for agent in network] if apart else [network])
+    engine.run(ROUNDS)
+    for _ in range(2):
+        engine.report(network[0].source.held_out(0))
+    engine.functions()
+    if plan.conditions is not None:  # what is in flight then is taken up in code of its own
+        engine.restore(engine.snapshot(), ROUNDS)

@@ -1,0 +1,173 @@
+"""The contract of a backend: where agents are held and how their rounds are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from kernelswarm.agents.nodes.snapshot import Snapshot
+from kernelswarm.simulations.data.contract import HeldOut
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.measure import Report
+from kernelswarm.simulations.engine.model_arrays import LearnedFunctions
+
+Snapshots = dict[int, Snapshot]
+
+
+class Pace(NamedTuple):
+    """The nodes of a process, and the seconds of their round there, without waiting for others."""
+
+    nodes: tuple[int, ...]
+    seconds: float
+
+
+class Paces(NamedTuple):
+    """The slowest processes in the last rounds, the median of all processes' seconds a round, and their number."""
+
+    slowest: tuple[Pace, ...]
+    median: float
+    processes: int
+
+
+class EngineError(RuntimeError):
+    """Agents or their process failed; names the nodes, the round and the cause."""
+
+    def __init__(self, nodes: tuple[int, ...], round: int, cause: str) -> None:
+        super().__init__(nodes, round, cause)
+        self.nodes = nodes
+        self.round = round
+        self.cause = cause
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.nodes[:5])) + (", ..." if len(self.nodes) > 5 else "")
+        return f"node{'s' if len(self.nodes) > 1 else ''} {shown} failed in round {self.round}: {self.cause}"
+
+
+class LostError(EngineError):
+    """A process that hosts agents died or hangs, without a known fault of the agents: another may succeed."""
+
+
+class Engine(Protocol):
+    """Running agents, primed and ready for their first round."""
+
+    def run(self, rounds: int) -> None:
+        """Run ``rounds`` rounds of every agent.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        EngineError
+            When an agent raises.
+        LostError
+            When a process that hosts agents dies or hangs.
+        """
+        ...
+
+    def report(self, pooled: HeldOut) -> Report:
+        """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels.
+
+        Means over rounds, such as the progressive risk, begin anew with the first round after a report or snapshot: two
+        reports in a row are the same.
+        """
+        ...
+
+    def functions(self) -> LearnedFunctions:
+        """Return the arrays of every learner's function, and its dual variables."""
+        ...
+
+    def snapshot(self) -> Snapshots:
+        """Copy what all agents are, by their labels."""
+        ...
+
+    def restore(self, snapshots: Snapshots, round: int) -> None:
+        """Restore the agents, before their first round, from snapshots that were taken after so many rounds."""
+        ...
+
+    def paces(self) -> Paces | None:
+        """Return how long the processes' last rounds took; None where there is one process, or no round yet."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """Return the backend's entry in the summary."""
+        ...
+
+
+class Backend(Protocol):
+    """A backend's configuration."""
+
+    @property
+    def restarts(self) -> int:
+        """How often in a row, without a checkpoint, lost processes are replaced before the run ends."""
+        ...
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether agents may be on other machines, whose memory is not known here."""
+        ...
+
+    def kept(self) -> AbstractContextManager[None]:
+        """Keep processes that :meth:`start` starts, for further starts inside."""
+        ...
+
+    def start(
+        self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]
+    ) -> AbstractContextManager[Engine]:
+        """Make the agents and prime the network; leaving the context ends everything that was started.
+
+        ``tell(phase, done, total)`` is called with the progress of a slow start.
+        """
+        ...
+
+
+@runtime_checkable
+class BoundedBackend(Protocol):
+    """A backend with needs of its own on this machine, which it can check before anything is compiled."""
+
+    def require_room(self, plans: Sequence[AgentPlan]) -> None:
+        """Refuse agents for which there is no room; raises InputError."""
+        ...
+
+
+# The round, written once: what every backend does, eagerly or as a graph of bound calls.
+
+Message = TypeVar("Message")
+
+
+def advance(
+    steps: Sequence[Callable[..., Message]], neighbors: Sequence[Sequence[int]], outgoing: Sequence[object]
+) -> list[Message]:
+    """Run one round of every block with the messages that its neighbour blocks sent in the round before.
+
+    Parameters
+    ----------
+    steps : sequence of callable
+        One for each block: :meth:`Block.advance`, or a callable that binds or submits a call of it.
+    neighbors : sequence of sequence of int
+        The places of the blocks that send to each block.
+    outgoing : sequence
+        Each block's messages of the round before: an array, a reference to one, or a node of a graph of calls.
+
+    Returns
+    -------
+    list
+        Each block's messages of this round, or what its step returns in their place.
+    """
+    return [step(*[outgoing[other] for other in others]) for step, others in zip(steps, neighbors, strict=True)]
+
+
+def block_neighbors(blocks: Sequence[Sequence[AgentPlan]]) -> list[list[int]]:
+    """Find, for each block of agents, the places of the other blocks that send to it."""
+    home = {plan.neighborhood.node: place for place, block in enumerate(blocks) for plan in block}
+    senders: list[list[int]] = []
+    for place, block in enumerate(blocks):
+        others = {
+            home[other]
+            for plan in block
+            if plan.rule.communicates
+            for other in plan.neighborhood.neighbors
+            if home[other] != place
+        }
+        senders.append(sorted(others))
+    return senders

@@ -1,0 +1,232 @@
+"""The measurements of nodes: risks and errors on their own distributions and on the pooled one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.functions.contract import Featured
+from kernelswarm.agents.learners.contract import CompressingLearner
+from kernelswarm.agents.nodes.node import Node
+from kernelswarm.agents.parts.losses import grid_of
+from kernelswarm.protocols.contract import fulfils
+from kernelswarm.simulations.data.contract import HeldOut, NodeSource
+from kernelswarm.simulations.engine.scores import band_figures, posterior_of, progressive, scores
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+BYTES = 8
+"""Bytes of a scalar that is sent unrounded: float64."""
+
+AT_ONCE = 64
+"""Nodes that are measured together: their values stay in the processor's cache."""
+
+Evaluated = tuple[tuple[int, NodeSource], ...]
+"""The nodes, with their streams, on whose held-out data a function is measured."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Some nodes at one evaluation, V of them, with E directed edges.
+
+    Attributes
+    ----------
+    nodes : Integers
+        The nodes' labels, (V,).
+    figures : dict of str to Array
+        The columns of ``nodes.parquet`` beside the round and the node, each (V,).
+    degrees : Integers
+        The number of directed edges of each node, (V,); 0 where the protocol sends nothing.
+    edges : dict of str to Array
+        The columns of ``edges.parquet`` of these edges, in the order of the nodes, each (E,): ``target``, the mean
+        ``constraint`` value since the last report, ``tolerance``, ``dual`` and ``violation``, and, with a defence that
+        may leave neighbours out, ``trust``, the weight of each.
+    common : list of Array
+        Each function's values at the pooled points, (n, C).
+    unchanged : Array
+        Whether each function is still that of the first round: its weights, if any, and its values are all as then.
+    compression_budgets : Array
+        The largest errors of the next compressions in the Hilbert norm, (V,); 0 for learners that do not compress.
+    remedies : list of str
+        The keys to lower where a function grows without bound.
+    traffic : Integers or None
+        On unreliable links, counts of the messages of the whole run, (E, 4): those sent to each neighbour, and those
+        from it that were delivered, lost, and dropped as too old.
+    """
+
+    nodes: Integers
+    figures: dict[str, Array]
+    degrees: Integers
+    edges: dict[str, npt.NDArray[Any]]
+    common: list[Array]
+    unchanged: npt.NDArray[np.bool_]
+    compression_budgets: Array
+    remedies: list[str]
+    traffic: Integers | None = None
+
+
+def joined(parts: Sequence[Report]) -> Report:
+    """Join reports into one, in sorted order of the labels."""
+
+    def together(name: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    nodes, degrees, first = together("nodes"), together("degrees"), parts[0]
+    order, by_source = np.argsort(nodes), np.argsort(np.repeat(nodes, degrees), kind="stable")
+    common, remedies = ([each for part in parts for each in getattr(part, name)] for name in ("common", "remedies"))
+    return Report(
+        nodes[order],
+        {name: np.concatenate([part.figures[name] for part in parts])[order] for name in first.figures},
+        degrees[order],
+        {name: np.concatenate([part.edges[name] for part in parts])[by_source] for name in first.edges},
+        [common[place] for place in order.tolist()],
+        together("unchanged")[order],
+        together("compression_budgets")[order],
+        [remedies[place] for place in order.tolist()],
+        None if first.traffic is None else together("traffic")[by_source],
+    )
+
+
+def measure(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> Report:
+    """Measure each agent's function on the held-out data of each node it stands for, and on pooled data.
+
+    The agents have one protocol. Their sums stay as they are.
+    """
+    (pooled,) = writeable([pooled])
+    common = _at_common_points(agents, pooled.points)
+    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(agents), AT_ONCE)]
+    return joined([_measured(agents[some], evaluated[some], pooled, common[some]) for some in pieces])
+
+
+def _measured(
+    agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Sequence[Array]
+) -> Report:
+    """Measure some agents, with their values at the pooled points."""
+    times = [len(nodes) for nodes in evaluated]  # the nodes whose data each agent is measured on
+    of_node = np.repeat(np.arange(len(agents)), times)
+    each = [agents[place] for place in of_node.tolist()]
+    samples = np.array([agent.samples // count for agent, count in zip(agents, times, strict=True)])[of_node]
+    sources = [source for nodes in evaluated for _, source in nodes]
+    held_out = writeable([source.held_out(n) for source, n in zip(sources, samples.tolist(), strict=True)])
+    values = [agent.function.values(data.points) for agent, data in zip(each, held_out, strict=True)]
+    areas = np.array([_integral(agent) for agent in agents])
+    on_pooled, own = scores(agents, common, [pooled] * len(agents)), scores(each, values, held_out)
+    shared = {"global_risk": on_pooled.risks + areas, "global_error": on_pooled.errors, **_sums(agents)}
+    posteriors = [posterior_of(agent) for agent in agents]
+    with_bands = zip(agents, posteriors, common, strict=True)
+    shared |= _columns([band_figures(*of, pooled, "global_") | progressive(of[0]) for of in with_bands])
+    on_own = zip(each, [posteriors[place] for place in of_node.tolist()], values, held_out, strict=True)
+    traffic = [agent.tally.traffic for agent in agents if agent.tally.traffic is not None]
+    remedies = _remedies(agents)
+    return Report(
+        np.array([node for nodes in evaluated for node, _ in nodes]),
+        {
+            "samples": samples.astype(np.float64),
+            "risk": own.risks + areas[of_node],
+            "error": own.errors,
+            **{name: column[of_node] for name, column in shared.items()},
+            **_columns([band_figures(*of) for of in on_own]),
+        },
+        np.array([len(agent.neighbors) for agent in each]),
+        _edges(agents),
+        [common[place] for place in of_node.tolist()],
+        np.array([_is_unchanged(agent, at_pooled) for agent, at_pooled in zip(agents, common, strict=True)])[of_node],
+        np.array([_compression_budget(agent) for agent in agents])[of_node],
+        [remedies[place] for place in of_node.tolist()],
+        np.concatenate(traffic) if traffic else None,
+    )
+
+
+def _columns(rows: Sequence[dict[str, float]]) -> dict[str, Array]:
+    """Return the figures of all nodes as columns."""
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
+    """Evaluate all functions at the same points (n, p), each (n, C); common features are computed once."""
+    found: list[Array] = []
+    features, known = points, None
+    for agent in agents:
+        function = agent.function
+        if not fulfils(function, Featured):
+            found.append(function.values(points))
+            continue
+        if known is None or not function.shares_features(known):
+            features, known = function.features(points), function
+        found.append(function.combined(features))
+    return found
+
+
+def _is_unchanged(agent: Node, values: Array) -> bool:
+    """Tell whether an agent's function is that of its first round, by its weights and its values at the pooled points.
+
+    Weights alone do not say it: an intercept is none of them.
+    """
+    return not agent.function.weights.any() and not (values != getattr(agent.learner, "start", 0.0)).any()
+
+
+def _integral(agent: Node) -> float:
+    """Compute the part of the risk without samples: a loss's integral over its box; 0 for losses without one."""
+    grid = grid_of(agent.learner.loss)
+    return 0.0 if grid is None else grid.volume * float(np.sum(agent.function.values(grid.points)))
+
+
+def _edges(agents: Sequence[Node]) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of the agents' directed edges in a report."""
+    tallies, records = [agent.tally for agent in agents], [agent.record() for agent in agents]
+    tolerances = np.concatenate([record.tolerances for record in records])
+    rounds = np.concatenate([tally.constraint_rounds for tally in tallies])
+    violation = np.concatenate([tally.violation for tally in tallies])
+    constraint = np.concatenate([tally.constraint_values for tally in tallies])
+    weights = [record.weights for record in records if record.weights is not None]
+    return {
+        "target": np.array([other for agent in agents for other in agent.neighbors], dtype=np.int64),
+        "constraint": np.where(rounds > 0, constraint / np.where(rounds > 0, rounds, 1), np.nan),
+        "tolerance": tolerances,
+        "dual": np.concatenate([record.duals for record in records]),
+        "violation": np.where(np.isnan(tolerances), np.nan, violation),
+        **({"trust": np.concatenate(weights)} if weights else {}),
+    }
+
+
+def _sums(agents: Sequence[Node]) -> dict[str, Array]:
+    """Return the columns from the agents' sums, 0 at the start, and from their states."""
+    tallies = [agent.tally for agent in agents]
+    samples, rounds, losses, lost, scalars, counted = np.array(
+        [(t.samples, t.rounds, t.loss, t.compression_error, t.scalars_sent, t.bytes_sent) for t in tallies]
+    ).T
+    ideal = np.array([tally.traffic is None for tally in tallies])
+    return {
+        "progressive_risk": np.where(samples > 0, losses / np.maximum(samples, 1.0), np.nan),
+        "model_order": np.array([float(agent.function.order) for agent in agents]),
+        "compression_error": np.where(rounds > 0, lost / np.maximum(rounds, 1.0), 0.0),
+        "scalars_sent": scalars,
+        "bytes_sent": np.where(ideal, BYTES * scalars, counted),
+        "rebuilds": np.array([float(getattr(agent.state, "rebuilds", 0)) for agent in agents]),
+    }
+
+
+def writeable(held_out: Sequence[HeldOut]) -> list[HeldOut]:
+    """Return held-out data with writable points: for read-only ones, another type than the samples of rounds, the
+    kernel would be compiled again."""
+    points = np.concatenate([data.points for data in held_out])
+    ends = np.cumsum([0, *(len(data.points) for data in held_out)]).tolist()
+    pairs = zip(held_out, ends, ends[1:], strict=False)
+    return [HeldOut(points[first:last], data.targets, data.truth) for data, first, last in pairs]
+
+
+def _compression_budget(agent: Node) -> float:
+    learner = agent.learner
+    return float(learner.compression_budget(agent.state)) if fulfils(learner, CompressingLearner) else 0.0
+
+
+def _remedies(agents: Sequence[Node]) -> list[str]:
+    found: dict[tuple[object, ...], str] = {}  # most nodes have the same one
+    keys = [(type(node), id(node.learner), node.learner.eta(node.state), bool(node.neighbors)) for node in agents]
+    for agent, key in zip(agents, keys, strict=True):
+        if key not in found:
+            found[key] = agent.remedy()
+    return [found[key] for key in keys]

@@ -1,0 +1,390 @@
+"""The engine of agents in other processes, independent of the library that starts them and carries the messages."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.nodes.node import PRIMING, DivergenceError
+from kernelswarm.simulations.core.parallel import cores
+from kernelswarm.simulations.data.contract import HeldOut
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.engine import EngineError, LostError, Pace, Paces, Snapshots, block_neighbors
+from kernelswarm.simulations.engine.failures import Sent
+from kernelswarm.simulations.engine.host import Whereabouts
+from kernelswarm.simulations.engine.measure import Report, joined
+from kernelswarm.simulations.engine.model_arrays import LearnedFunctions
+
+Tell = Callable[[str, int, int], None]
+Array = npt.NDArray[np.float64]
+
+SLOWEST = 2
+"""Processes that are named as slow."""
+
+RECENT = 0.2
+"""The weight of an execution in a process's pace, the rest being that of those before it."""
+
+IN_FLIGHT = 2
+"""Executions handed out before the end of the first is waited for, so that no process waits for the driver."""
+
+ASLEEP = 0.9
+"""The share of an execution's time through which the driver sleeps: where it waits, it polls, and would take the actors
+a core."""
+
+NAP = 1.0
+"""The longest sleep in seconds, after which failures are looked for."""
+
+ALONE = 16
+"""Without messages between processes, an execution holds this many times ``rounds_per_execution`` rounds."""
+
+AT_ONCE = 4
+"""Processes for each core that start at a time: fewer leave a core idle at the end, and more would take long to say
+their first word."""
+
+STARTING = 60.0
+"""Seconds, at least, after which a process that has not started is asked after; one that is not dead gets more."""
+
+WARMING = 15
+"""The factor of ``patience`` for the first call of each kind: a user's own code may have to compile."""
+
+USUAL = 50
+"""The factor of a call's usual time, to which ``patience`` is added."""
+
+ENDED = "killed, out of memory, or crashed"
+"""The possible causes of a process's end."""
+
+
+class Trouble(RuntimeError):
+    """An answer did not come: the call raised, its process died, or the time was over."""
+
+    def __init__(self, cause: str, late: bool) -> None:
+        super().__init__(cause)
+        self.late = late
+
+
+class Transport(Protocol):
+    """The transport, which runs an execution of some rounds on all hosts; raises Trouble."""
+
+    def submit(self, rounds: int) -> Any:
+        """Hand an execution out, and return what to wait for."""
+
+    def collect(self, execution: Any, timeout: float) -> Sequence[tuple[int, float]]:
+        """Wait until an execution has ended; return what each host's ``finish`` did."""
+
+    def primed(self) -> None:
+        """Take note that the first executions have ended, so that all that they need exists."""
+
+    def close(self) -> bool:
+        """Free what it holds, and return whether all processes have let go of it in time."""
+
+
+class Processes(Protocol):
+    """A session, which holds hosts: actors whose methods are called as ``actor.method.remote(...)``; raises Trouble."""
+
+    def cores(self) -> int:
+        """Return the cores of all machines."""
+
+    def host(self, place: int) -> Any:
+        """Return the actor at a place, a new one if need be."""
+
+    def foresee(self, kind: str) -> None:
+        """Take note of the kind of transport to come, so that its processes start beside the hosts."""
+
+    def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
+        """Make a transport; ``levels`` is the most rounds in which messages cross in one execution."""
+
+    def share(self, value: Any) -> Any:
+        """Place a value where all hosts can read it."""
+
+    def gather(self, answers: Sequence[Any], timeout: float) -> list[Any]:
+        """Wait for the values of all answers."""
+
+    def ready(self, answers: Collection[Any], timeout: float) -> list[Any]:
+        """Wait until some answers are there, and return them; none when the time is over."""
+
+    def inquire(self, hosts: Sequence[Any]) -> tuple[dict[int, Whereabouts], list[int]]:
+        """Ask hosts where they are: what those say that answer, and the places of those that are dead."""
+
+    def require_running(self) -> None:
+        """Raise Trouble where what the hosts run in has died."""
+
+    def keep_logs(self) -> str:
+        """Leave the logs on the disk, and return words that say where, to be put behind a sentence."""
+
+
+class RemoteEngine:
+    """Agents in other processes, one block of them in each.
+
+    Parameters
+    ----------
+    blocks : sequence of sequences of AgentPlan
+        The agents of each process.
+    processes : Processes
+        The session that holds the hosts.
+    transport : {"compiled", "calls"}
+        How messages get from one to another.
+    rounds_per_execution : int
+        Rounds between two words from the processes.
+    patience : float
+        Seconds without an answer that count as a failure, beside ``USUAL`` times the time of the same call before.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Sequence[AgentPlan]],
+        processes: Processes,
+        transport: Literal["compiled", "calls"],
+        rounds_per_execution: int,
+        patience: float,
+    ) -> None:
+        self.blocks = blocks
+        self.rounds = 0
+        self.sound = True
+        self.lost: list[int] = []  # the places of processes that died or hang
+        self._done = 0  # rounds, those included that primed the network
+        self.pids: list[int] = []
+        self.niceness = 0  # the most of any process
+        self._processes = processes
+        self._kind = transport
+        self._patience = patience
+        self._rounds_per_execution = rounds_per_execution
+        self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
+        self._answered: dict[str, float] = {}  # the most seconds that the answers to a question took
+        self._quickest = 0.0  # seconds a round takes when nothing comes between; 0 where it is not known
+        self._worked: Array | None = None  # (blocks,) seconds a round of each takes, the last rounds before all
+        self._rounds_since_sync = False  # whether it is from more than the first rounds, which load what they call
+        self._hosts: list[Any] = []
+        self._transport: Transport | None = None
+        self._shared: tuple[HeldOut, Any] | None = None
+
+    def begin(self, tell: Tell, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Make the agents in their processes, and prime the network; ``meanwhile`` is called as the processes start."""
+        senders = block_neighbors(self.blocks)
+        linked = any(senders)
+        # A block without a sender gets its own empty messages: a call in a graph needs some input.
+        neighbors = [others or [place] for place, others in enumerate(senders)]
+        self._largest = self._rounds_per_execution * (1 if linked else ALONE)
+        levels = self._rounds_per_execution if linked else 1
+        with self._watched():
+            self._start(meanwhile)
+            self.pids = self._load(tell)
+            self._transport = self._processes.connect(self._kind, self._hosts, neighbors, levels)
+            self._run(PRIMING)
+            self._transport.primed()
+
+    def run(self, rounds: int) -> None:
+        """Take every agent through ``rounds`` rounds.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        EngineError
+            When an agent raises.
+        LostError
+            When a process dies or hangs.
+        """
+        with self._watched():
+            self._run(rounds)
+
+    def report(self, pooled: HeldOut) -> Report:
+        with self._watched():
+            if self._shared is None or not _same(self._shared[0], pooled):
+                self._shared = pooled, self._processes.share(pooled)
+            held_out = self._shared[1]
+            return joined(self._ask("report", [(held_out,)] * len(self._hosts)))
+
+    def functions(self) -> LearnedFunctions:
+        """Return the arrays of every learner's function, and its dual variables."""
+        with self._watched():
+            found = self._ask("functions", [()] * len(self._hosts))
+        return {node: function for functions in found for node, function in functions.items()}
+
+    def snapshot(self) -> Snapshots:
+        with self._watched():
+            found = self._ask("snapshot", [()] * len(self._hosts))
+        return {node: taken for snapshots in found for node, taken in snapshots.items()}
+
+    def restore(self, snapshots: Snapshots, round: int) -> None:
+        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        blocks = [[plan.neighborhood.node for plan in block] for block in self.blocks]
+        with self._watched():
+            self._ask("restore", [({label: snapshots[label] for label in labels}, round) for labels in blocks])
+            self._done = round + PRIMING
+            self.rounds = round
+
+    def paces(self) -> Paces | None:
+        """Return how long the processes' last rounds took, which they tell at their end."""
+        if self._worked is None or len(self.blocks) < 2:
+            return None
+        order = np.argsort(-self._worked, kind="stable")[:SLOWEST].tolist()
+        slowest = tuple(Pace(self._nodes([place]), float(self._worked[place])) for place in order)
+        return Paces(slowest, float(np.median(self._worked)), len(self.blocks))
+
+    def describe(self) -> dict[str, object]:
+        """Return the number of processes and how they exchange messages."""
+        return {
+            "processes": len(self.blocks),
+            "transport": self._kind,
+            "rounds_per_execution": self._rounds_per_execution,
+        }
+
+    def close(self) -> bool:
+        """Free the transport, and return whether the processes have let go of it in time; they go on."""
+        return self._transport is None or self._transport.close()
+
+    def _start(self, meanwhile: Callable[[], None]) -> None:
+        """Start the first processes, and do something else until they are there."""
+        for place in range(min(len(self.blocks), AT_ONCE * self._processes.cores())):
+            self._hosts.append(self._processes.host(place))
+        self._processes.foresee(self._kind)
+        meanwhile()
+
+    def _load(self, tell: Tell) -> list[int]:
+        """Make the agents in their processes, and start the other processes, each of which takes a second of a core."""
+        total, cores = len(self.blocks), self._processes.cores()
+        # Where every core has several processes, moving between cores costs a fifth of the rounds: cold caches.
+        crowded = total >= 2 * cores
+        waiting: dict[Any, int] = {}
+        pids: dict[int, int] = {}
+        loading = 0
+        while len(pids) < total:
+            while loading < total and len(waiting) < AT_ONCE * cores:
+                if loading == len(self._hosts):
+                    self._hosts.append(self._processes.host(loading))
+                with Sent(self.blocks[loading]):
+                    answer = self._hosts[loading].load.remote(self.blocks[loading], loading if crowded else None)
+                waiting[answer] = loading
+                loading += 1
+            ready = self._wait_for_one(waiting, total)
+            for answer, loaded in zip(ready, self._processes.gather(ready, self._patience), strict=True):
+                pids[waiting.pop(answer)] = loaded.process
+                self.niceness = max(self.niceness, loaded.niceness)
+            tell("starting", len(pids), total)
+        return [pids[place] for place in range(total)]
+
+    def _wait_for_one(self, waiting: Mapping[Any, int], total: int) -> list[Any]:
+        """Wait until one of some processes has started: long where the machine is busy, but not for dead ones."""
+        limit = max(STARTING, self._patience)
+        for attempt in range(WARMING):
+            ready = self._processes.ready(waiting, limit)
+            if ready:
+                return ready
+            _, dead = self._processes.inquire([self._hosts[place] for place in waiting.values()])
+            if dead:
+                break
+            if not attempt:
+                warnings.warn(
+                    f"still waiting for {len(waiting)} of {total} processes to start after {limit:g} s{_busy()}",
+                    stacklevel=2,
+                )
+        raise Trouble(f"none has answered within {(attempt + 1) * limit:g} s{_busy()}", late=True)
+
+    def _ask(self, question: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of every host, and return the answers."""
+        clock = time.perf_counter()
+        asked = [getattr(host, question).remote(*given) for host, given in zip(self._hosts, arguments, strict=True)]
+        answers = self._processes.gather(asked, self._limit(self._answered.get(question)))
+        self._answered[question] = max(self._answered.get(question, 0.0), time.perf_counter() - clock)
+        return answers
+
+    def _limit(self, usual: float | None) -> float:
+        """Return the seconds without an answer that count as a failure, by the usual time; None: not known."""
+        return WARMING * self._patience if usual is None else self._patience + USUAL * usual
+
+    def _run(self, rounds: int) -> None:
+        transport = self._transport
+        assert transport is not None
+        submitted: deque[tuple[int, Any]] = deque()
+        ended = time.perf_counter()  # the execution before
+        while rounds or submitted:
+            while rounds and len(submitted) < IN_FLIGHT:
+                count = min(rounds, self._largest)
+                submitted.append((count, transport.submit(count)))
+                rounds -= count
+            count, execution = submitted.popleft()
+            if self._rounds_since_sync:
+                time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
+            clock = time.perf_counter()
+            pace = self._pace
+            self._processes.require_running()
+            done = transport.collect(execution, self._limit(None if pace is None else pace * self._largest))
+            self._done += count
+            if any(rounds_of_host != self._done for rounds_of_host, _ in done):
+                raise Trouble("a process has not run all rounds", late=False)
+            now = time.perf_counter()
+            took, waited, ended = now - ended, now - clock, now
+            self._pace = max(0.8 * (pace or 0.0), took / count)
+            if pace is not None:  # the first execution compiles and tells nothing
+                # Where nothing was left to wait for, it slept too long; one slow execution is not to make it do so.
+                self._rounds_since_sync = self._quickest > 0.0
+                known = self._quickest or took / count
+                self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
+            if self._rounds_since_sync:  # those before load what they call
+                worked = np.array([seconds for _, seconds in done]) / count
+                self._worked = worked if self._worked is None else self._worked + RECENT * (worked - self._worked)
+            self.rounds = max(0, self._done - PRIMING)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        self.sound = False  # and so it stays if this fails, or is interrupted somewhere in a round
+        try:
+            yield
+        except Trouble as trouble:
+            found, dead = self._processes.inquire(self._hosts)
+            raise self._blame(trouble, found, dead) from trouble
+        self.sound = True
+
+    def _blame(self, trouble: Trouble, found: Mapping[int, Whereabouts], dead: Sequence[int]) -> Exception:
+        """Find out what has happened: an agent raised, a process died, hangs, or does not answer."""
+        failures = [(answer.failure, place) for place, answer in found.items() if answer.failure is not None]
+        if failures:
+            # Whatever failed after the first is its consequence.
+            failure, place = min(failures, key=lambda pair: (pair[0].round, pair[1]))
+            if isinstance(failure.cause, DivergenceError):
+                return failure.cause
+            nodes = self._nodes([place]) if failure.node is None else (failure.node,)
+            return EngineError(nodes, failure.round, failure.cause)
+        silent = [place for place in range(len(self._hosts)) if place not in found and place not in dead]
+        busy = [place for place, answer in found.items() if answer.line] if trouble.late else []
+        self.lost = sorted({*dead, *silent, *busy}) or list(range(len(self._hosts)))
+        if not self.pids:
+            why = ENDED if dead else str(trouble)
+            return LostError(self._nodes(dead or self.lost), 0, f"their processes did not start: {why}")
+        # A node that is missing is waited for by neighbours who have run the round that it does not complete.
+        current = max(self.rounds + 1, min((answer.round for answer in found.values()), default=0))
+        if dead:
+            cause = f"{self._named(dead)} ended without a word: {ENDED}{self._processes.keep_logs()}"
+            return LostError(self._nodes(dead), current, cause)
+        if trouble.late:
+            # One at work keeps the others waiting; one that says nothing may only be slow to answer.
+            late = busy or self.lost
+            doing = f", which is in {found[busy[0]].line}" if busy else ", which does not answer" if silent else ""
+            return LostError(self._nodes(late), current, f"no word from {self._named(late)}{doing}")
+        return LostError(self._nodes(self.lost), current, str(trouble))
+
+    def _nodes(self, places: Collection[int]) -> tuple[int, ...]:
+        return tuple(sorted(plan.neighborhood.node for place in places for plan in self.blocks[place]))
+
+    def _named(self, places: Sequence[int]) -> str:
+        return " and ".join(f"process {self.pids[place]}" for place in places[:3])
+
+
+def _busy() -> str:
+    """Return the load of this machine, as the end of a sentence; empty where it is not known."""
+    if not hasattr(os, "getloadavg"):
+        return ""
+    return f": this machine has a load of {os.getloadavg()[0]:.1f} on {cores()} cores"
+
+
+def _same(one: HeldOut, other: HeldOut) -> bool:
+    pairs = ((one.points, other.points), (one.targets, other.targets), (one.truth, other.truth))
+    return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)

@@ -1,0 +1,172 @@
+"""Risks and errors of functions on held-out data, those of many nodes in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import PredictiveVariance
+from kernelswarm.agents.nodes import conformal_band
+from kernelswarm.agents.nodes.node import Node
+from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.agents.parts.plain_parts import fill
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.simulations.data.contract import HeldOut
+
+Array = npt.NDArray[np.float64]
+
+
+class Scores(NamedTuple):
+    """Mean losses and errors, (V,) each; NaN where there is no data."""
+
+    risks: Array
+    errors: Array
+
+
+def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]) -> Scores:
+    """Compute the mean loss of each agent's values (n, C) on held-out data, and the error.
+
+    The error is the rate of wrong classes, or the mean squared distance to the targets, noise-free where known; NaN
+    where the targets are events and their density is not known.
+
+    Compiled losses compute each sample by itself, so that those of all agents are computed together. The last bits of
+    other losses may depend on the samples beside: they are called for each agent alone.
+    """
+    found: list[Scores] = []
+    for loss, together in _alike(agents, values, held_out):
+        if loss is None:
+            for place in together:
+                agent = agents[place]
+                found.append(scores_of(agent.learner.loss, [values[place]], [held_out[place]]))
+        else:
+            some = [held_out[place] for place in together]
+            found.append(scores_of(loss, [values[place] for place in together], some))
+    risks, errors = zip(*found, strict=True)
+    return Scores(np.concatenate(risks), np.concatenate(errors))
+
+
+def _alike(
+    agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]
+) -> Iterator[tuple[Loss | None, list[int]]]:
+    """Yield runs of places in the list with the same loss and as much data; None for a loss that is not compiled."""
+    losses = {id(agent.learner.loss): agent.learner.loss for agent in agents}
+    compiled = {known: loss if by_sample(loss) else None for known, loss in losses.items()}
+
+    def kind(place: int) -> tuple[object, ...]:
+        data = held_out[place]
+        return id(agents[place].learner.loss), values[place].shape, data.targets.shape, data.truth is None
+
+    for (known, *_), places in groupby(range(len(agents)), kind):
+        assert isinstance(known, int)
+        yield compiled[known], list(places)
+
+
+def by_sample(loss: Loss) -> bool:
+    """Whether a loss computes each sample by itself, to the last bit."""
+    try:
+        handed_over(loss, "loss")
+    except NotCompiledError:
+        return False
+    return True
+
+
+def scores_of(loss: Loss, values: Sequence[Array], held_out: Sequence[HeldOut]) -> Scores:
+    """Compute the scores of values (n, C) on sets of the same size."""
+    count, size = len(values), len(values[0])
+    if not size:
+        return Scores(np.full(count, np.nan), np.full(count, np.nan))
+    predictions = np.concatenate(values)
+    targets = np.concatenate([data.targets for data in held_out])
+    losses = np.empty(count * size)
+    fill(losses, loss.values(predictions, targets), f"{type(loss).__name__}.values")
+    return Scores(losses.reshape(count, size).mean(axis=1), _errors(loss, predictions, targets, held_out))
+
+
+def _errors(loss: Loss, predictions: Array, targets: Array, held_out: Sequence[HeldOut]) -> Array:
+    count = len(held_out)
+    size = len(predictions) // count
+    if grid_of(loss) is not None and held_out[0].truth is None:
+        return np.full(count, np.nan)
+    decided = loss.decide(predictions)
+    if loss.task == "regression":
+        known = [data.truth for data in held_out if data.truth is not None]
+        squares = (decided - (np.concatenate(known) if known else targets)) ** 2
+        distances: Array = squares.reshape(count, -1).sum(axis=1) / size
+        return distances
+    wrong = (decided[:, 0] != targets[:, 0]).reshape(count, size)
+    rates: Array = wrong.sum(axis=1) / size
+    return rates
+
+
+# The quality of bands on held-out data: coverage, width and log density.
+
+COLUMNS = ("coverage", "width", "log_density")
+"""The columns measured on own held-out data; those on pooled data are ``global_coverage`` and so on."""
+
+PROGRESSIVE = "progressive_coverage"
+
+BANDS = (*COLUMNS, *(f"global_{name}" for name in COLUMNS), PROGRESSIVE)
+"""All columns of bands."""
+
+
+def band_figures(
+    agent: Node, posterior: PredictiveVariance | None, values: Array, data: HeldOut, start: str = ""
+) -> dict[str, float]:
+    """Measure a node's band on held-out data.
+
+    Parameters
+    ----------
+    agent : Node
+        The node; without a level nothing is measured.
+    posterior : PredictiveVariance or None
+        The variance of its function, where its band comes from that.
+    values : Array
+        Its function's values there, (n, C).
+    data : HeldOut
+        Targets with their noise.
+    start : str
+        The prefix of the names.
+
+    Returns
+    -------
+    dict
+        ``coverage``, the share of targets inside, ``width``, the mean width in the learner's units, and
+        ``log_density``, the mean logarithm of the Gaussian predictive density, NaN for conformal bands.
+    """
+    if agent.level is None:
+        return {}
+    names = [f"{start}{name}" for name in COLUMNS]
+    if not len(data.targets):
+        return dict.fromkeys(names, math.nan)
+    density, errors = math.nan, data.targets - values
+    if posterior is not None:
+        spread = np.sqrt((1.0 + posterior.variance(data.points))[:, np.newaxis] * posterior.noise)
+        half = NormalDist().inv_cdf(0.5 + 0.5 * agent.level) * spread
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = -0.5 * (errors / spread) ** 2 - np.log(spread) - 0.5 * math.log(2.0 * math.pi)
+        density = float(np.mean(logs.sum(axis=1)))
+    elif agent.band is not None:
+        half = np.broadcast_to(conformal_band.radii(agent.band), errors.shape)
+    else:
+        half = np.full(errors.shape, np.nan)
+    known = np.isfinite(half)
+    inside = float(np.mean(np.abs(errors) <= half)) if known.all() else math.nan
+    return dict(zip(names, (inside, float(2.0 * np.mean(half)), density), strict=True))
+
+
+def posterior_of(agent: Node) -> PredictiveVariance | None:
+    """Return the variance that a node's band comes from; None with a conformal band or none."""
+    return None if agent.level is None or agent.band is not None else agent.posterior()
+
+
+def progressive(agent: Node) -> dict[str, float]:
+    """Return the share of the node's own samples that lay within its band before their step."""
+    if agent.level is None:
+        return {}
+    return {PROGRESSIVE: math.nan if agent.band is None else conformal_band.coverage(agent.band)}

@@ -1,0 +1,230 @@
+"""The named semaphores that Ray leaves in shared memory for the channels of compiled graphs, and their removal.
+
+Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process of its own that made them.
+Those of a driver that was killed are removed by the next one, and with them the folder of its Ray: every driver notes
+in a file what it will remove.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kernelswarm.protocols.contract import StackedRule, fulfils
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.measure import BYTES
+from kernelswarm.simulations.engine.ray_startup import end_processes_of
+
+SHARED_MEMORY = Path("/dev/shm")
+
+_NAME = re.compile(r"sem\.(?:hdr|obj)(\d+)-\d+")
+
+
+def made_by(processes: Collection[int]) -> list[Path]:
+    """List the semaphores that some processes have made; none where shared memory is no folder."""
+    found = []
+    with suppress(FileNotFoundError), os.scandir(SHARED_MEMORY) as entries:
+        for entry in entries:
+            name = _NAME.fullmatch(entry.name)
+            if name is not None and int(name[1]) in processes:
+                found.append(Path(entry.path))
+    return found
+
+
+def opened() -> list[Path]:
+    """List the semaphores that this process has open.
+
+    They are known by their files' numbers: a process that has made one maps it under another name, a temporary one.
+    """
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except FileNotFoundError:
+        return []
+    mapped = {int(line.split(maxsplit=5)[4]) for line in maps.splitlines() if "/sem." in line}
+    with suppress(FileNotFoundError), os.scandir(SHARED_MEMORY) as entries:
+        return sorted(Path(entry.path) for entry in entries if _NAME.fullmatch(entry.name) and entry.inode() in mapped)
+    return []
+
+
+def remove(semaphores: Collection[Path]) -> None:
+    """Remove semaphores; those who have them open are not disturbed."""
+    for path in semaphores:
+        with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
+            path.unlink()
+
+
+class Notes:
+    """The semaphores and the folder that a driver has to remove, in a file that outlives it if it is killed.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where the notes of all drivers are; one of this user's in the folder for temporary files when left out.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        self.folder = Path(tempfile.gettempdir()) / f"kernelswarm-{user}" if folder is None else folder
+        self._path: Path | None = None
+
+    def note(self, processes: Collection[int], files: Path | None = None) -> None:
+        """Note that the semaphores of these processes, and a folder of files, are this driver's to remove."""
+        began = _began(os.getpid())
+        if began is None or not self._ready():
+            return
+        self._path = self.folder / f"{os.getpid()}-{began}"
+        unfinished = self._path.with_suffix(".part")
+        started = [f"{process}-{_began(process)}" for process in processes]
+        unfinished.write_text(f"{' '.join(started)}\n{files or ''}\n{_numbering()}")
+        unfinished.replace(self._path)
+
+    def forget(self) -> None:
+        """Remove the note: nothing is left of its processes."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def clear_up(self) -> None:
+        """Remove what is left of drivers that were killed: processes that have not ended yet, semaphores, folders."""
+        for path, processes, files in list(self._abandoned()):
+            gone = not files or end_processes_of(Path(files))
+            remove(made_by([process for process in processes if _began(process) is None]))
+            if gone and not any(_runs(process, began) for process, began in processes.items()):
+                if files:
+                    shutil.rmtree(files, ignore_errors=True)
+                if not files or not Path(files).exists():
+                    path.unlink(missing_ok=True)
+
+    def _abandoned(self) -> Iterator[tuple[Path, dict[int, str], str]]:
+        for path in self.folder.glob("*-*") if self._ready(make=False) else ():
+            driver, _, began = path.name.partition("-")
+            if driver.isdecimal() and began.isdecimal() and not _runs(int(driver), began):
+                lines: list[str] = []
+                with suppress(FileNotFoundError):  # another driver has cleared it up just now
+                    lines = path.read_text().splitlines()
+                processes, files, numbering = [*lines, "", "", ""][:3]
+                noted = [word.partition("-") for word in processes.split()]
+                if numbering in ("", _numbering()):
+                    yield path, {int(number): start for number, _, start in noted if number.isdecimal()}, files
+
+    def _ready(self, make: bool = True) -> bool:
+        """Tell whether the folder is there and nobody else's, who could name processes that are not to be touched."""
+        if make:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            found = self.folder.lstat()
+            return found.st_uid == os.getuid() and not found.st_mode & 0o022
+        return False
+
+
+def _numbering() -> str:
+    """Name the space in which processes have their numbers: a container has its own, and its processes are not here."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _runs(process: int, began: str) -> bool:
+    """Tell whether a process runs that began then, or at any time without one: process ids are used again."""
+    now = _began(process)
+    return now is not None and began in ("", str(now))
+
+
+def _began(process: int) -> int | None:
+    """Return when a process began, in ticks since the machine did; None where there is no such process."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])  # a zombie has nothing mapped
+
+
+# The space of a compiled graph in /dev/shm, and whether it is free.
+#
+# The messages lie in Ray's object store, which Ray puts into another folder where /dev/shm is too small for it. The
+# named semaphores of its buffers cannot be elsewhere, and each takes a page: where one does not fit, Ray ends the
+# process.
+
+PER_BUFFER = 2
+"""Semaphores of a buffer."""
+
+SPARE = 8
+"""Pages that stay free: a semaphore is made under another name first."""
+
+
+def semaphores_of(actors: int, levels: int, buffers: int) -> int:
+    """Return the semaphores of a compiled graph.
+
+    Each actor writes what it sends, and after each round but the last what follows, into a channel of its own, and how
+    it ended into another one; one more channel tells all of them the rounds.
+
+    Parameters
+    ----------
+    actors : int
+        At least 1.
+    levels : int
+        Rounds in which messages cross in one execution; 0 where none cross.
+    buffers : int
+        Of a channel.
+
+    Examples
+    --------
+    >>> semaphores_of(4, 8, 2)
+    148
+    """
+    return PER_BUFFER * buffers * (actors * (levels + 1) + 1)
+
+
+def message_bytes(plans: Sequence[AgentPlan], size: int) -> int:
+    """Return a bound of the bytes that a block of so many nodes sends in a round, what describes them left out."""
+    return BYTES * size * max(map(_numbers, plans), default=0)
+
+
+def _numbers(plan: AgentPlan) -> int:
+    """Return the most numbers that a node sends: points, values there, row sums, dual variables and stamps."""
+    own, theirs = plan.learner.batch_size, plan.neighborhood.batch_sizes
+    copies = 1
+    if plan.sends_vectors:
+        points = plan.vector_length()
+    else:
+        points = own * plan.inputs
+        if fulfils(plan.rule, StackedRule):
+            copies = len(plan.rule.members)
+    return copies * (points + (own + sum(theirs)) * (plan.outputs + 1) + 2 * len(theirs) + 1)
+
+
+def require_semaphores(needed: int, actors: int, nodes: int) -> None:
+    """Refuse a graph of actors for a network of so many nodes whose semaphores do not fit into /dev/shm.
+
+    Raises
+    ------
+    InputError
+        The message says what is needed, and what else can be done.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        found = os.statvfs(SHARED_MEMORY)
+        page, room = found.f_frsize, found.f_bavail
+    except FileNotFoundError:
+        page, room = 4096, 0
+    if needed + SPARE <= room:
+        return
+    fewer = actors * room // (needed + SPARE)
+    remedy = f"set backend.nodes_per_actor = {-(-nodes // fewer):,} or more, " if fewer else ""
+    whole = -(-(needed + SPARE) * page // 2**20)
+    raise InputError(
+        f'backend.transport = "compiled": the semaphores of {actors:,} actors take {needed * page / 2**20:.1f} MB of '
+        f"{SHARED_MEMORY}, and {room * page / 2**20:.1f} MB are free there: give it {whole} MB or more (docker run "
+        f'--shm-size={whole}m), {remedy}set a lower backend.rounds_per_execution, backend.transport = "calls", which '
+        'is slower, or backend.name = "serial", with the same models'
+    )

@@ -1,0 +1,125 @@
+"""The code that the processes of a cluster need, made ready to travel: kernelswarm and the user's own modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.engine import bootstrap
+
+PACKAGES = ("agents", "graphs", "protocols", "simulations")
+
+LARGEST = 20 * 2**20
+"""Bytes of source, at most, that travel: more is no experiment's code but something that belongs on the machines."""
+
+JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""The place of a submitted job's files."""
+
+
+@contextmanager
+def surroundings(variables: Mapping[str, str], ship: bool) -> Iterator[dict[str, Any]]:
+    """Yield the runtime environment of the processes on a cluster; inside, the files that it names are there.
+
+    A job that was submitted with an environment of its own keeps it: what is set there is left out here, since the two
+    would be refused together.
+
+    Parameters
+    ----------
+    variables : mapping of str to str
+        Environment variables of the processes.
+    ship : bool
+        Whether code travels: kernelswarm, and all modules that this process has loaded from elsewhere than the standard
+        library and the installed packages.
+
+    Raises
+    ------
+    InputError
+        The modules are too large.
+    """
+    given = (json.loads(os.environ.get(JOB, "{}")).get("runtime_env")) or {}
+    taken = given.get("env_vars") or {}
+    found: dict[str, Any] = {
+        "env_vars": {name: value for name, value in variables.items() if name not in taken},
+    }
+    with tempfile.TemporaryDirectory(prefix="kernelswarm-") as folder:
+        if ship and not {"py_modules", "worker_process_setup_hook"} & set(given):
+            found["py_modules"] = [str(pack(Path(folder)))]
+            found["worker_process_setup_hook"] = f"{bootstrap.PARCEL}.{bootstrap.arrive.__name__}"
+        yield found
+
+
+def pack(folder: Path) -> Path:
+    """Write the package that travels into a folder, and return the package's own folder."""
+    if not Path(bootstrap.__file__).is_file():
+        raise InputError(
+            f"backend.ship: kernelswarm is in an archive ({_folder('kernelswarm')}), from which it does not "
+            "travel: unpack it, or install it on every machine and set backend.ship = false"
+        )
+    parcel = folder / bootstrap.PARCEL
+    (parcel / bootstrap.OWN).mkdir(parents=True)
+    shutil.copyfile(bootstrap.__file__, parcel / "__init__.py")
+    library = parcel / bootstrap.LIBRARY / "kernelswarm"
+    for path in _folder("kernelswarm").glob("*.py"):
+        _copy(path, library / path.name)
+    for package in PACKAGES:
+        folder = _folder(f"kernelswarm.{package}")
+        for path in _sources(folder):
+            _copy(path, library / package / path.relative_to(folder))
+    (parcel / bootstrap.DIGEST).write_text(bootstrap.digest(library))
+    own = dict(own_modules())
+    size = sum(path.stat().st_size for path in own.values())
+    if size > LARGEST:
+        largest = max(own, key=lambda name: own[name].stat().st_size)
+        raise InputError(
+            f"backend.ship: your own modules, such as {largest.as_posix()}, are {size / 2**20:.0f} MB, and at most "
+            f"{LARGEST / 2**20:.0f} MB travel: install them on every machine and set backend.ship = false"
+        )
+    for name, path in own.items():
+        _copy(path, parcel / bootstrap.OWN / name)
+    return parcel
+
+
+def own_modules() -> Iterator[tuple[Path, Path]]:
+    """Yield the files of the user's own modules that are loaded: where they are to be, and where they are.
+
+    A package comes with all its Python files, since it may load some of them later.
+    """
+    standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is None or not file.endswith(".py") or name.split(".")[0] in ("kernelswarm", "__main__", "__mp_main__"):
+            continue
+        path = Path(file)
+        installed = {"site-packages", "dist-packages"} & set(path.parts)
+        if installed or any(path.is_relative_to(folder) for folder in standard) or not path.is_file():
+            continue
+        place = Path(*name.split("."))
+        if path.name == "__init__.py":
+            yield from ((place / source.relative_to(path.parent), source) for source in _sources(path.parent))
+        else:
+            yield place.with_suffix(".py"), path
+
+
+def _folder(package: str) -> Path:
+    found = find_spec(package)
+    assert found is not None and found.submodule_search_locations is not None
+    return Path(found.submodule_search_locations[0])
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    return folder.rglob("*.py")
+
+
+def _copy(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)

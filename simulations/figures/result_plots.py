@@ -1,0 +1,202 @@
+"""Figures of a run or of a model in Python: each returns its matplotlib figure and takes axes to draw into."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import number_of
+from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
+from kernelswarm.simulations.figures.learned import rebuild, reopen
+from kernelswarm.simulations.figures.model_plot import plot_model
+from kernelswarm.simulations.figures.sheet import look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from kernelswarm.simulations.records.model import Model, Points
+    from kernelswarm.simulations.records.result import Result
+
+# Figures for a notebook: they show themselves, whether or not pyplot knows them.
+
+DOTS = 80
+"""Dots an inch of what a notebook shows: a picture of 6 by 4 inches takes some 30 kB."""
+
+
+class Picture(Figure):
+    """A figure that a notebook shows when it is the value of a cell."""
+
+    def _repr_png_(self) -> bytes:
+        return png(self)
+
+
+def picture(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
+    """Make a figure of a size in inches, with one pair of axes."""
+    figure = Picture(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def figure_of(axes: Axes) -> Figure:
+    """Return the figure that axes of the user's lie in; raises InputError where they are none."""
+    if not isinstance(axes, Axes):
+        raise InputError(f"ax is a {type(axes).__name__} and must be matplotlib axes: take them from plt.subplots()")
+    return cast(Figure, axes.get_figure(root=True))
+
+
+def png(figure: Figure) -> bytes:
+    """Return a figure as the bytes of a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=figure.dpi, bbox_inches=None, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+FEWEST = 2
+"""Evaluations of a curve."""
+
+
+class ResultPlots:
+    """The figures of a run, one method each; ``result.plot`` is one of these.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    def __repr__(self) -> str:
+        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        return f"plots of {self._result!r}".partition("\n")[0] + f": {', '.join(names)}"
+
+    def risk(self, ax: Axes | None = None) -> Figure:
+        """Draw the risk on the nodes' own data and on the pooled data against samples.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; in a figure of its own when left out.
+
+        Returns
+        -------
+        Figure
+            The figure drawn into.
+
+        Raises
+        ------
+        InputError
+            The run has not measured it.
+        """
+        return self._curve(ax, "risk", lambda axes, result: curves.own_and_pooled(axes, result, "risk"))
+
+    def error(self, ax: Axes | None = None) -> Figure:
+        """Draw the error on the nodes' own data and on the pooled data against samples, as :meth:`risk`."""
+        return self._curve(ax, "error", lambda axes, result: curves.own_and_pooled(axes, result, "error"))
+
+    def model_order(self, ax: Axes | None = None) -> Figure:
+        """Draw the size of the models against samples, as :meth:`risk`."""
+        return self._curve(ax, "model order", curves.model_order)
+
+    def disagreement(self, ax: Axes | None = None) -> Figure:
+        """Draw how far neighbours' functions are apart against samples, as :meth:`risk`."""
+        return self._curve(ax, "disagreement", curves.disagreement, banded=False)
+
+    def violation(self, ax: Axes | None = None) -> Figure:
+        """Draw the constraint violation against samples, as :meth:`risk`."""
+        return self._curve(ax, "violation", curves.violation, banded=False)
+
+    def duals(self, ax: Axes | None = None) -> Figure:
+        """Draw the dual variables of the edges against samples, as :meth:`risk`."""
+        return self._curve(ax, "dual variables", curves.duals)
+
+    def constraints(self, ax: Axes | None = None) -> Figure:
+        """Draw neighbours' differences beside their tolerances against samples, as :meth:`risk`."""
+        return self._curve(ax, "constraints", curves.constraints)
+
+    def network(self, ax: Axes | None = None) -> Figure:
+        """Draw the network with the nodes' final risk and the differences along the edges, as :meth:`risk`."""
+
+        def drawn(axes: Axes, result: Result) -> bool:
+            network.with_bars(axes, result, None)
+            return True
+
+        return self._drawn(ax, "network", drawn, (7.0, 5.0))
+
+    def functions(self, ax: Axes | None = None) -> Figure:
+        """Draw the nodes' functions of one input, and the truth where all share one that is known, as :meth:`risk`."""
+        result = self._result
+        learned = rebuild(result)
+        if learned.inputs != 1 or learned.outputs != 1:
+            raise InputError(
+                f"the functions have {learned.inputs} inputs and {learned.outputs} outputs, and only those of one each "
+                "are drawn together: draw one node's with result.model(node).plot()"
+            )
+        if style.task(result.config) == "classification":
+            raise InputError("the functions decide between classes: draw one node's with result.model(node).plot()")
+        stream = reopen(learned)
+        grid = functions.interval(learned, stream)
+        found = functions.truths(learned, stream, grid)
+        truth = found[0] if found is not None and functions.shared(found) else None
+
+        def drawn(axes: Axes, result: Result) -> bool:
+            functions.all_nodes(axes, learned, stream, grid, truth, 0, curves.run_color(result))
+            axes.set_xlabel(style.literal(style.short(result.data.inputs.name(0, "input x"))))
+            axes.set_ylabel(style.literal(style.short(result.data.targets.name(0, "target y"))))
+            return True
+
+        return self._curve(ax, "functions", drawn, banded=False)
+
+    def _curve(self, ax: Axes | None, what: str, draw: Callable[[Axes, Result], bool], banded: bool = True) -> Figure:
+        return self._drawn(ax, what, draw, (6.4, 4.0), f"\n{run_figures.BAND}" if banded else "")
+
+    def _drawn(
+        self,
+        ax: Axes | None,
+        what: str,
+        draw: Callable[[Axes, Result], bool],
+        size: tuple[float, float],
+        note: str = "",
+    ) -> Figure:
+        if ax is not None:
+            figure, kept = figure_of(ax), draw(ax, self._result)
+            style.fit_name(ax)
+            if ax.get_legend_handles_labels()[1]:
+                ax.legend()
+        else:
+            with look():
+                figure, axes = picture(*size)
+                kept = draw(axes, self._result)
+                figure.suptitle(style.literal(run_figures.title(self._result)) + note)
+                handles, labels = axes.get_legend_handles_labels()
+                if labels:
+                    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        if not kept:
+            count = len(self._result.network.get("round", ()))
+            if count < FEWEST:
+                raise InputError(
+                    f"the run has no {what} to draw: it was measured {number_of(count, 'time')}, and a curve takes two"
+                )
+            columns = self._result.network.items()
+            measured = [name for name, found in columns if np.nan_to_num(np.asarray(found, dtype=np.float64)).any()]
+            raise InputError(f"the run has no {what} to draw: it measured {', '.join(measured)}")
+        return figure
+
+
+def model_plot(model: Model, ax: Axes | None = None, points: Points | None = None, targets: Any = None) -> Figure:
+    """Draw a model of one or two inputs, as `plot_model` does; returns the figure drawn into."""
+    if ax is not None:
+        figure = figure_of(ax)
+        plot_model(model, ax, points, targets)
+        return figure
+    with look():
+        figure, axes = picture()
+        plot_model(model, axes, points, targets)
+    return figure

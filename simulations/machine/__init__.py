@@ -1,1 +1,0 @@
-"""This process and this machine: memory, locks, signals, workers, compilation."""

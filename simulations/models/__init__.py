@@ -1,1 +1,0 @@
-"""One learned function on its own, and its file."""

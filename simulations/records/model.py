@@ -1,0 +1,498 @@
+"""One learned function on its own: from inputs as they stand in the data to values, labels or probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.loss_formulas import logistic_probabilities, softmax
+from kernelswarm.agents.functions.contract import Function, dictionary
+from kernelswarm.agents.functions.derived import Mirrored
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.functions.subspace_function import SubspaceFunction
+from kernelswarm.agents.learners.certainty import Posterior
+from kernelswarm.agents.nodes.conformal_band import ConstantBand
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
+from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.node_names import Name
+from kernelswarm.simulations.core.notebook import found as found_lazily
+from kernelswarm.simulations.data.frames import coded_points, points_of
+
+# Probabilities of classifiers whose loss gives none: the softmax of f over a temperature that samples tell.
+
+Array = npt.NDArray[np.float64]
+
+COLDEST, HOTTEST = 1e-3, 1e3
+"""The range of temperatures."""
+
+MOST = 2000
+"""So many samples tell the temperature well: with n its log loss is about 1 / (2 n) above the least."""
+
+LATEST = 32
+"""So many samples may come before they count, which saves time where probabilities are asked for sample by sample."""
+
+ROOM = MOST + LATEST
+
+
+def probabilities(values: Array, temperature: float) -> Array:
+    """Return softmax(f / T), (n, classes); of one output f those of 1 / (1 + exp(-f / T)) for the second class.
+
+    Parameters
+    ----------
+    values : Array
+        f, (n, C) with C the number of classes, or 1 of two classes.
+    temperature : float
+        T, positive, in the unit of f. The largest value has the largest probability whatever T.
+    """
+    scaled = np.ascontiguousarray(values / temperature)
+    found: Array = logistic_probabilities(scaled) if scaled.shape[1] == 1 else softmax(scaled)
+    return found
+
+
+def fitted(values: Array, labels: Array, weights: Array) -> float:
+    """Return the temperature of least log loss (Guo, Pleiss, Sun and Weinberger 2017).
+
+    One sample more, of weight 1, is taken to lie at the margin, 1 for a class and -1 for all others, and to be of any
+    class alike: n samples that are all classified rightly do not show that errors never happen, nor tiny values what
+    those of size 1 mean.
+
+    Parameters
+    ----------
+    values : Array
+        f at samples that it was not learned from, (n, C), in the unit of its margin.
+    labels, weights : Array
+        Their class indices and weights, (n,).
+    """
+    from scipy.optimize import brentq
+
+    count, outputs = values.shape
+    classes = max(outputs, 2)
+    margin = np.full((1, outputs), -1.0)
+    margin[0, 0] = 1.0
+    values = np.concatenate([values, margin])
+    wanted = np.full((count + 1, classes), 1.0 / classes)
+    wanted[:count] = 0.0
+    wanted[np.arange(count), labels.astype(np.intp)] = 1.0
+    weighed = np.append(weights, 1.0)[:, np.newaxis]
+    scores = np.hstack([np.zeros_like(values), values]) if outputs == 1 else values
+
+    def slope(logarithm: float) -> float:
+        """Return the derivative by 1 / T of the log loss, which is convex in it."""
+        return float(np.sum((probabilities(values, np.exp(logarithm)) - wanted) * scores * weighed))
+
+    coldest, hottest = np.log(COLDEST), np.log(HOTTEST)
+    if slope(hottest) >= 0.0:
+        return HOTTEST  # f tells nothing of the classes
+    if slope(coldest) <= 0.0:
+        return COLDEST
+    return float(np.exp(brentq(slope, coldest, hottest, xtol=1e-6)))
+
+
+class ProgressiveValues:
+    """Predictions of samples before their steps, and the temperature that fits them.
+
+    The later half of the samples seen tells it, at most 2,000: earlier ones were predicted by an f that knew little. It
+    is found afresh for every 32nd sample, more often in the beginning, whenever it is asked for.
+
+    Parameters
+    ----------
+    outputs : int
+        C.
+    """
+
+    def __init__(self, outputs: int) -> None:
+        self.seen = 0
+        self._held = 0
+        self._values = [np.empty((0, outputs))]
+        self._labels = [np.empty((0, 2))]  # with their weights
+        self._found = 0, 1.0  # after so many samples
+
+    def add(self, values: Array, labels: Array, weights: Array | float = 1.0) -> None:
+        """Take notice of further samples: f at them, (n, C), their class indices and weights, (n,), 1 as a rule."""
+        self._values.append(values[-ROOM:].copy())
+        self._labels.append(np.column_stack(np.broadcast_arrays(labels, weights))[-ROOM:])
+        self.seen += len(values)
+        self._held += len(self._labels[-1])
+        if self._held > 2 * ROOM:
+            self._join()
+
+    def kept(self) -> tuple[Array, Array, Array]:
+        """Return values, class indices and weights of the samples that tell the temperature."""
+        self._join()
+        end = self._held - (self.seen - self._counted)
+        begin = end - min(MOST, (self._counted + 1) // 2)
+        return self._values[0][begin:end], *self._labels[0][begin:end].T
+
+    @property
+    def temperature(self) -> float:
+        """T; 1 before any sample has come."""
+        if self._found[0] != self._counted:
+            self._found = self._counted, fitted(*self.kept())
+        return self._found[1]
+
+    @property
+    def _counted(self) -> int:
+        """The samples that count by now, by those seen alone: T does not depend on when it is asked for."""
+        return self.seen - self.seen % min(LATEST, 1 << max(0, (self.seen // 64).bit_length() - 1))
+
+    def _join(self) -> None:
+        """Put what is held in one piece, without what no longer counts."""
+        values, labels = np.concatenate(self._values), np.concatenate(self._labels)
+        self._values, self._labels = [values[-ROOM:]], [labels[-ROOM:]]
+        self._held = len(self._labels[0])
+
+
+Points = Any
+"""An array (n, p), a frame of pandas, polars or pyarrow, a dict of columns, or a list of dicts, one for each row."""
+
+#: The default share of targets in a band from the variance.
+LEVEL = 0.9
+
+#: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
+ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A learned function f, with the loss that gives its values a meaning and the scaling that leads to the data.
+
+    `predict` and `predict_proba` take inputs as they stand in the data and give targets as they stand there.
+    `evaluate`, ``points`` and ``weights`` are f's own: in the units that its learner saw, which are others where the
+    stream standardizes.
+
+    All methods take an array (n, p), whose columns stand as in ``input_variables.names``; or a frame of pandas, polars
+    or pyarrow, a dict of columns or a list of dicts, one for each row, of which they pick the columns by these names:
+    in any order, and further columns are ignored. Where the data had no names, a frame's columns stand as an array's.
+
+    Parameters
+    ----------
+    function : Function
+        f: a `KernelSum`, its `Mirrored` image, a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or
+        your own.
+    loss : Loss
+        The loss it was trained with.
+    classes : array, optional
+        The label of each class index, (classes,): sorted, or in the order that the data gives; None for regression.
+    flat : bool
+        Whether regression predictions have shape (n,), as targets of one column often have, rather than (n, C).
+    input_variables, target_variables : Variables
+        The columns of the inputs and of a regression's targets: their names and the scaling that the learner saw.
+    node : int or str, optional
+        The own name of the node that has learned it.
+    temperature : float, optional
+        T of the probabilities softmax(f / T), for a loss that gives none; estimators find it.
+    posterior : Posterior, optional
+        How certain the function is; learners with second-order knowledge say it.
+    band : ConstantBand, optional
+        The conformal band that the node kept, where it was asked for one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelswarm.agents.functions.kernel_sum import KernelSum
+    >>> from kernelswarm.agents.parts.kernels import Gaussian
+    >>> from kernelswarm.agents.parts.losses import Squared
+    >>> function = KernelSum(Gaussian(1.0), 1, 1).assign(points=np.array([[0.0]]), weights=np.array([[2.0]]))
+    >>> model = Model(function, Squared())
+    >>> model.predict(np.array([[0.0], [9.0]])).round(6)
+    array([2., 0.])
+    """
+
+    function: Function
+    loss: Loss
+    classes: npt.NDArray[Any] | None = None
+    flat: bool = True
+    input_variables: Variables = field(default_factory=Variables)
+    target_variables: Variables = field(default_factory=Variables)
+    node: Name | None = None
+    temperature: float | None = None
+    posterior: Posterior | None = None
+    band: ConstantBand | None = None
+
+    def __repr__(self) -> str:
+        """Name the model in one line; the arrays would fill pages."""
+        name = type(self.function).__name__ if self.kernel is None else str(self.kernel)
+        node = "" if self.node is None else f", node={self.node!r}"
+        return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs}{node})"
+
+    def _repr_html_(self) -> str:
+        page: str = found_lazily("model_page")(self)
+        return page
+
+    def plot(self, ax: Any = None, points: Points | None = None, targets: Any = None) -> Any:
+        """Draw the model, where it has one or two inputs, its dictionary and, where given, samples.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; in a figure of its own when left out.
+        points : array of shape (n, p) or frame, optional
+            Samples.
+        targets : array of shape (n,) or (n, C), optional
+            Their targets.
+
+        Returns
+        -------
+        Figure
+            The figure drawn into.
+
+        Raises
+        ------
+        InputError
+            The model cannot be drawn.
+        """
+        return found_lazily("model_plot")(self, ax, points, targets)
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel of a kernel expansion, its mirrored image or a subspace's function; None for other functions."""
+        kinds = KernelSum | Mirrored | SubspaceFunction
+        return self.function.kernel if isinstance(self.function, kinds) else None
+
+    @property
+    def points(self) -> Array:
+        """The dictionary, (M, p), in the learner's units; it may be empty, and is (0, p) for a function of features."""
+        return dictionary(self.function)
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the dictionary points, features or inputs, (M, C)."""
+        return self.function.weights
+
+    @property
+    def model_order(self) -> int:
+        """M, the number of dictionary points, features or inputs."""
+        return self.function.order
+
+    @property
+    def inputs(self) -> int:
+        """p, the number of columns a point has."""
+        return self.function.inputs
+
+    def evaluate(self, points: Points) -> Array:
+        """Evaluate f at ``points`` (n, p) in the learner's units: (n, C), in the learner's units too.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns.
+        """
+        return evaluated(self.function, self._own_array(points))
+
+    def predict(self, points: Points, return_std: bool = False, with_noise: bool = True) -> Any:
+        """Predict the target at each of the ``points`` (n, p), both as they stand in the data.
+
+        Parameters
+        ----------
+        points : array of shape (n, p) or frame
+            Where to predict.
+        return_std : bool
+            Whether to return the standard deviation of each prediction too.
+        with_noise : bool
+            Whether that is the deviation of a target, ``sqrt(noise (1 + v(x)))``, or of the function's value alone,
+            ``sqrt(noise v(x))``.
+
+        Returns
+        -------
+        array, or tuple of two arrays
+            The class label, (n,), or the value, (n,) or (n, C); with ``return_std`` the deviations in the same shape
+            and unit behind it.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns, or the deviation is not known: where there is no
+            `variance`, or the model is that of a node that drew no samples, which tells nothing of the noise.
+        """
+        if return_std:
+            own = self.input_variables.scaled(self.as_array(points))
+            spread = np.sqrt(self._variances(own, with_noise)) * self.target_variables.scale
+            return self.predict(points), spread[:, 0] if self.flat and spread.shape[1] == 1 else spread
+        decided = self.loss.decide(self.values(points))
+        if self.classes is not None:
+            labels: npt.NDArray[Any] = self.classes[decided[:, 0].astype(np.intp)]
+            return labels
+        decided = self.target_variables.raw(decided)
+        return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
+
+    def interval(self, points: Points, level: float | None = None) -> tuple[Any, Any]:
+        """Return the ends of the band that holds a share of the targets, at ``points`` (n, p) of the data.
+
+        Parameters
+        ----------
+        points : array of shape (n, p) or frame
+            Where to predict.
+        level : float, optional
+            The share, between 0 and 1. A conformal band has the level of the run alone. From the variance it may be
+            any, and is 0.9 when left out.
+
+        Returns
+        -------
+        tuple of two arrays
+            Lower and upper ends, in the shape and unit of `predict`.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns, or there is no band of this level.
+        """
+        middle = self.predict(points)
+        half = self.half_widths(self.input_variables.scaled(self.as_array(points)), level)
+        half = (half * self.target_variables.scale).reshape(np.shape(middle))
+        return middle - half, middle + half
+
+    def half_widths(self, own: Array, level: float | None = None) -> Array:
+        """Return half the band's width at points (n, p) in the learner's units, (n, C), in these units too.
+
+        Raises
+        ------
+        ValueError
+            As of `interval`.
+        """
+        if level is not None and not 0.0 < level < 1.0:
+            raise ValueError(f"level = {shown(level)} must be between 0 and 1: 0.9 is usual")
+        if self.band is None:
+            spread = np.sqrt(self._variances(own, with_noise=True))
+            return NormalDist().inv_cdf(0.5 + 0.5 * (LEVEL if level is None else level)) * spread
+        if level not in (None, self.band.level):
+            raise ValueError(
+                f"level = {shown(level)}: the band of this model was kept at the level {self.band.level:g}: leave "
+                f"level out, or run again with evaluation.level = {shown(level)}"
+            )
+        return np.repeat(self.band.radii[np.newaxis], len(own), axis=0)
+
+    @property
+    def has_band(self) -> bool:
+        """Whether there is an `interval`: from variance and noise, or a conformal band that was kept."""
+        return self.band is not None or (self.posterior is not None and self.posterior.knows_noise)
+
+    def variance(self, points: Points) -> Array:
+        """Return v(x), the variance of f in units of the noise's variance, at ``points`` (n, p) of the data: (n,).
+
+        Far from all samples it is that of the prior, ``kappa(x, x) / ridge``.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns, or the variance is not known: the learner does not carry
+            second-order knowledge, or the loss is not the squared one.
+        """
+        return self._certain().variance(self.input_variables.scaled(self.as_array(points)))
+
+    def evaluate_with_variance(self, points: Points, with_noise: bool = False) -> tuple[Array, Array]:
+        """Evaluate f and its variance at ``points`` (n, p) in the learner's units: both (n, C), in these units too.
+
+        Raises
+        ------
+        ValueError
+            As of `predict`.
+        """
+        own = self._own_array(points)
+        return evaluated(self.function, own), self._variances(own, with_noise)
+
+    def _variances(self, own: Array, with_noise: bool) -> Array:
+        """Return the variances at points in the learner's units, (n, C)."""
+        posterior = self._certain()
+        if not posterior.knows_noise:
+            raise ValueError(
+                "the deviation is not known: the node of this model drew no samples, which alone tell how large the "
+                "noise of targets is: variance(X) is in units of it, and a model of a node with samples has it, "
+                "posterior.noise, in the learner's units; or run again with evaluation.level = 0.9 and "
+                'evaluation.bands = "pooled", for interval(X)'
+            )
+        return (posterior.variance(own) + float(with_noise))[:, np.newaxis] * posterior.noise
+
+    def _certain(self) -> Posterior:
+        if self.posterior is None:
+            raise ValueError(
+                f'this model has no variance (loss {self.loss}): train with loss = "squared" and the learner newton, '
+                "rls or krls (with a ridge above 0), or the protocol drfgp or diffusion_rls. "
+                "Other learners have an interval, where [evaluation] "
+                'level has asked for a band, at a node without samples one with bands = "pooled"'
+            )
+        return self.posterior
+
+    def predict_proba(self, points: Points) -> Array:
+        """Predict the probability of each class at ``points`` (n, p) as they stand in the data: (n, classes).
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns, or the values of f stand for no probabilities: the loss is
+            not a logistic one, and there is no temperature.
+        """
+        if not self.has_probabilities:
+            raise ValueError(
+                f"loss {self.loss} gives no probabilities: train with a logistic loss, or an estimator, which finds "
+                "the temperature that turns values into probabilities"
+            )
+        return class_probabilities(self.loss, self.values(points), self.temperature)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether there is a `predict_proba`: with logistic losses, or a temperature."""
+        return self.temperature is not None or hasattr(self.loss, "probabilities")
+
+    def values(self, points: Points) -> Array:
+        """Evaluate f at ``points`` (n, p) as they stand in the data: (n, C), in the learner's units.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns.
+        """
+        return self.evaluate(self.input_variables.scaled(self.as_array(points)))
+
+    def as_array(self, points: Points) -> Array:
+        """Return ``points`` as an array (n, p) with the columns in the model's order.
+
+        Words, times and gaps become the numbers that they were when the model was trained; a word that was not there
+        then is 0 in all of its columns.
+
+        Raises
+        ------
+        ValueError
+            A column is missing or holds something else than what the model was trained with, or an array has another
+            number of columns.
+        """
+        coding = self.input_variables.coding
+        return self._own_array(points if coding is None else coded_points(points, coding))
+
+    def _own_array(self, points: Points) -> Array:
+        """Return points of p columns of numbers as an array (n, p)."""
+        found = points_of(points, self.input_variables.names)
+        if found.ndim != 2 or found.shape[1] != self.inputs:
+            named = ", ".join(self.input_variables.names)
+            raise ValueError(
+                f"points have shape {found.shape}: the model needs (n, {self.inputs})"
+                + (f", the columns {named}" if named else "")
+            )
+        if not np.isfinite(found).all():  # of which a class would be made as well
+            row, column = np.argwhere(~np.isfinite(found))[0].tolist()
+            names = self.input_variables.names
+            raise ValueError(
+                f"points: row {row}, column {shown(names[column]) if names else column} is {found[row, column]} (rows "
+                "count from 0): every value must be a finite number, fill it in or leave the row out"
+            )
+        return found
+
+
+def evaluated(function: Function, points: Array) -> Array:
+    """Evaluate a function at ``points`` (n, p), `ROWS` at a time: (n, C)."""
+    values = np.empty((points.shape[0], function.outputs))
+    for start in range(0, len(points), ROWS):
+        values[start : start + ROWS] = function.values(points[start : start + ROWS])
+    return values
+
+
+def class_probabilities(loss: Loss, values: Array, temperature: float | None) -> Array:
+    """Return the probability of each class, (n, classes), where f is ``values``: by the temperature, or by the loss."""
+    if temperature is not None:
+        return probabilities(values, temperature)
+    return cast(ProbabilisticLoss, loss).probabilities(values)

@@ -1,1 +1,0 @@
-"""Solutions from all samples at once, with which papers compare online learners."""

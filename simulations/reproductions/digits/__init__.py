@@ -1,1 +1,0 @@
-"""What is published of handwritten digits, measured on MNIST."""

@@ -1,0 +1,218 @@
+"""What becomes of the sound nodes of a network when others are faulty, with each defence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.survey_networks import ended
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Table = Mapping[str, Any]
+
+PENALTY = 1.0
+ROUNDS = 300
+SEEDS = 5
+
+GRAPHS: dict[str, Table] = {
+    "ring": {"name": "ring", "nodes": 10},
+    "geometric": {"name": "random_geometric", "nodes": 20, "radius": 0.4},
+    "complete": {"name": "complete", "nodes": 10},
+}
+FAULTS: dict[str, Table] = {
+    "data, large offset": {"kind": "offset"},
+    "data, small offset": {"kind": "offset", "value": 0.9},
+    "data, sign": {"kind": "sign"},
+    "data, noise": {"kind": "noise"},
+    "data, random": {"kind": "random"},
+    "messages, large offset": {"kind": "offset", "of": "messages"},
+    "messages, mirrored": {"kind": "target", "of": "messages"},
+    "messages, silent": {"kind": "silent", "of": "messages"},
+}
+EVERY_SHARE = "data, large offset", "messages, large offset"
+"""The faults that are measured at every share."""
+
+SHARES = 0.1, 0.2, 0.3, 0.4
+FEW_SHARES = 0.2, 0.4
+
+FORMS: dict[str, Table] = {
+    "isolated": {"name": "isolated"},
+    "no defence": {"name": "consensus", "penalty": PENALTY},
+    "trimmed": {"name": "consensus", "penalty": PENALTY, "robust": "trimmed"},
+    "median": {"name": "consensus", "penalty": PENALTY, "robust": "median"},
+    "clipped": {"name": "consensus", "penalty": PENALTY, "robust": "clipped"},
+    "absolute": {"name": "consensus", "distance": "absolute"},
+    "trust": {"name": "consensus", "penalty": PENALTY, "robust": "trust"},
+    "proximity": {"name": "proximity"},
+    "proximity, trust": {"name": "proximity", "robust": "trust"},
+    "summaries": {"name": "summaries"},
+}
+BOUNDED = 0.5
+"""What is left of an error, at most, where a defence bounds it."""
+
+BROKEN = 1.0
+"""A form breaks where the sound nodes err more than so many times as much as isolated ones."""
+
+
+class Cell(NamedTuple):
+    """A graph with a share of its nodes faulty in a way; the clean one has no fault and the share 0."""
+
+    graph: str
+    fault: str
+    share: float
+
+
+Found = Mapping[tuple[Cell, str], float]
+"""The median error of each form in each cell; NaN where most runs were stopped."""
+
+
+def reproduce(request: Request) -> Reproduction:
+    """Faulty nodes: error of the sound ones against the share of faulty ones, for each fault and each defence.
+
+    What breaks first, and what a defence costs where nobody is faulty.
+    """
+    graphs = ("complete",) if request.quick else tuple(GRAPHS)
+    faults = EVERY_SHARE if request.quick else tuple(FAULTS)
+    count, rounds = (1, 100) if request.quick else (SEEDS, ROUNDS)
+    seeds = range(count * request.seed, count * (request.seed + 1))
+    cells = [
+        cell
+        for graph in graphs
+        for cell in (Cell(graph, "", 0.0), *(Cell(graph, fault, share) for fault in faults for share in _shares(fault)))
+    ]
+    pairs = [(cell, form) for cell in cells for form in FORMS if form != "isolated" or not cell.fault]
+    found = {}
+    for cell, form in request.each(pairs, lambda pair: f"{pair[0].graph}, {pair[0].fault or 'clean'}: {pair[1]}"):
+        errors = np.array([error(cell, form, seed, rounds) for seed in seeds])
+        middle = float(np.median(np.where(np.isnan(errors), np.inf, errors)))
+        found[cell, form] = middle if np.isfinite(middle) else np.nan
+    claims = [*_clean_rows(found), *_fault_rows(found), *_first_to_break(found), *_published(found)]
+    arrays = {f"{form}: {cell.graph}, {cell.fault}, {cell.share:g}": np.array([v]) for (cell, form), v in found.items()}
+    return Reproduction(claims, _notes(count, rounds), {"faults": _figure(found)}, arrays)
+
+
+def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
+    """Return the error of the sound nodes after a run, on all nodes' true data; NaN where the run was stopped."""
+    topology = GRAPHS[cell.graph]
+    nodes = int(topology["nodes"])
+    faulty = np.random.default_rng(seed).permutation(nodes)[: round(cell.share * nodes)].tolist()
+    fault: dict[str, Any] = {"fault": [{"nodes": faulty, **FAULTS[cell.fault]}]} if cell.fault else {}
+    result = ended(
+        rounds,
+        seed=seed,
+        topology=dict(topology),
+        stream={"name": "sine_regression", "noise": 0.3},
+        learner="newton",
+        protocol=dict(FORMS[form]),
+        **fault,
+    )
+    found = None if result is None else result.final["global_error"]
+    return np.nan if found is None else float(found)
+
+
+def _notes(seeds: int, rounds: int) -> list[str]:
+    return [
+        f"{rounds} rounds, the learner newton, one sample a round, 2x + 3 sin 6x in noise of deviation 0.3; medians of "
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}, whose faulty nodes are drawn. The error is that of the sound "
+        f"nodes on true data. Consensus has the penalty {PENALTY:g}, with the absolute distance its automatic one.",
+        "A large offset is three deviations of the targets, a small one three of the noise; noise and random values "
+        "have three deviations of the targets, and one. What is mirrored is at the targets' mean. All faulty nodes "
+        "of a run have the same fault: with an offset, or mirrored, they agree with one another.",
+    ]
+
+
+def _shares(fault: str) -> tuple[float, ...]:
+    return SHARES if fault in EVERY_SHARE else FEW_SHARES
+
+
+def _number(value: float) -> str:
+    return "stopped" if np.isnan(value) else f"{value:.3g}"
+
+
+def _graphs(found: Found) -> list[str]:
+    return list(dict.fromkeys(cell.graph for cell, _ in found))
+
+
+def _clean_rows(found: Found) -> Iterator[Claim]:
+    graphs = _graphs(found)
+    for form in FORMS:
+        cells = " / ".join(_number(found[Cell(graph, "", 0.0), form]) for graph in graphs)
+        yield Claim(f"error, nobody faulty, {form}", "", cells, ", ".join(graphs))
+
+
+def _fault_rows(found: Found) -> Iterator[Claim]:
+    for fault in dict.fromkeys(cell.fault for cell, _ in found if cell.fault):
+        shares = _shares(fault)
+        for form in FORMS:
+            if form == "isolated":
+                continue
+            cells = {
+                graph: [_number(found[Cell(graph, fault, share), form]) for share in shares] for graph in _graphs(found)
+            }
+            words = "; ".join(f"{graph}: {' / '.join(errors)}" for graph, errors in cells.items())
+            yield Claim(f"error, {fault}, {form}", "", words, f"shares {', '.join(f'{share:g}' for share in shares)}")
+
+
+def _first_to_break(found: Found) -> Iterator[Claim]:
+    """Say at which share each form first errs more than isolated nodes, over all faults and graphs."""
+    for form in FORMS:
+        if form == "isolated":
+            continue
+        cells = [cell for cell, name in found if name == form and cell.fault]
+        bounds = {cell: BROKEN * found[Cell(cell.graph, "", 0.0), "isolated"] for cell in cells}
+        broken = [cell for cell in cells if not found[cell, form] <= bounds[cell]]
+        words = f"{len(broken)} of {len(cells)}"
+        if broken:
+            first, worst = min(broken, key=lambda cell: cell.share), max(found[cell, form] for cell in broken)
+            words += f"; first with {first.share:g} faulty, {first.graph}, {first.fault}; at most {_number(worst)}"
+        quantity = f"cells in which sound nodes err more than isolated ones, {form}"
+        yield Claim(quantity, "", words, "all faults, all graphs")
+
+
+def _published(found: Found) -> Iterator[Claim]:
+    """Check what is proved of trimmed means and medians where all nodes are neighbours."""
+    for form in ("trimmed", "median"):
+        for fault in EVERY_SHARE:
+            cell = Cell("complete", fault, 0.2)
+            bare, guarded = found[cell, "no defence"], found[cell, form]
+            yield Claim(
+                f"{form} against {fault}, complete, 0.2 faulty",
+                "errors stay bounded while fewer answers are faulty than are left out at an end (Yin, Chen, "
+                f"Ramchandran, Bartlett 2018); checked: below {BOUNDED:g} of the error without a defence",
+                f"{_number(guarded)}, without {_number(bare)}",
+                "consensus",
+                not guarded >= BOUNDED * bare,
+            )
+
+
+def _figure(found: Found) -> Figure:
+    """Draw the error against the share of faulty nodes, a panel for each graph and each fault with all shares."""
+    graphs = _graphs(found)
+    faults = [fault for fault in EVERY_SHARE if any(cell.fault == fault for cell, _ in found)]
+    forms = [form for form in FORMS if form not in ("isolated", "proximity, trust")]
+    panels = []
+    for fault, graph in product(faults, graphs):
+        clean = Cell(graph, "", 0.0)
+        curves = []
+        for place, form in enumerate(forms):
+            errors = [found[clean, form], *(found[Cell(graph, fault, share), form] for share in SHARES)]
+            color = style.BLACK if form == "no defence" else style.CLASS_COLORS[place]
+            marker = style.CLASS_MARKERS[place % len(style.CLASS_MARKERS)]
+            curves.append(Curve([0.0, *SHARES], errors, color, form, marker=marker))
+        alone = found[clean, "isolated"]
+        curves.append(Curve(None, alone, style.BLACK, "isolated", "--", look={"linewidth": 1.0}))
+        y = "" if graph != graphs[0] else "error of the sound nodes"
+        panels.append(Panel(curves, f"{graph}: {fault}", "share of faulty nodes", y, log="y"))
+    size, columns = (3.3 * len(graphs), 2.9 * len(faults) + 0.8), len(graphs)
+    figure = drawn(panels, size, columns, 2 if columns == 1 else 4, sharey=True)
+    for axes in figure.axes:
+        axes.title.set_fontsize(9)
+    return figure

@@ -1,1 +1,0 @@
-"""What is published of adaptive filters, measured."""

@@ -1,1 +1,0 @@
-"""What networks bear that are not ideal, measured."""

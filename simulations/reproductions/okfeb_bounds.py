@@ -1,0 +1,214 @@
+"""OKFEB section VI: how far kernel matrices, classifiers and regressions on features are from the exact ones."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+
+from kernelswarm.agents.learners.subspace import Subspace, Tracking
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.subspace_rules import MovingAverage
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
+from kernelswarm.simulations.reproductions.walks import listed, named
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = npt.NDArray[np.float64]
+
+KERNEL = Gaussian(1.0)
+RANKS, FOLLOWED, FRESH = (5, 10, 20, 40), 1000, 20_000
+"""Of the subspaces; the samples that they follow, and those that expectations are taken over."""
+
+SIZE, RISK = 200, 0.05
+"""N, and the probability with which the bounds may fail: t = sqrt(log(2 / RISK) / 2N) (propositions 4 and 7)."""
+
+COST, RIDGE = 10.0, 0.1
+"""C of the support vector machine and lambda of the ridge regression."""
+
+EQUAL = 1e-5
+"""Decision values that differ by less, in units of the largest, are the same but for the solver's tolerance."""
+
+
+class Mismatch(NamedTuple):
+    """What one set of samples measured, and the bounds on it."""
+
+    gram: float
+    gram_bound: float
+    classifier: float
+    classifier_bound: float
+    decisions: float
+    ridge: float
+    ridge_bound: float
+
+
+def reproduce(request: Request) -> Reproduction:
+    """OKFEB, propositions 4 to 7: mismatch of kernel matrix, classifiers and ridge regression beside their bounds."""
+    draws = 20 if request.quick else 200
+    found, means = [], []
+    for rank in request.each(RANKS, lambda rank: f"rank {rank}"):
+        generator = np.random.default_rng([request.seed, rank])
+        subspace = Subspace(KERNEL, Tracking(rank, censoring=MovingAverage(), budget_size=2 * rank), 3)
+        for point in spheres(FOLLOWED, generator)[0]:
+            subspace.visit(point[np.newaxis])
+        errors = residuals(subspace, spheres(FRESH, generator)[0])
+        means.append(float(errors.mean()))
+        roots = float(np.sqrt(errors).mean())
+        found.append([mismatch(subspace, *spheres(SIZE, generator), means[-1], roots) for _ in range(draws)])
+    by_draw = np.array(found).swapaxes(0, 1)
+    arrays = {"ranks": np.array(RANKS, dtype=np.float64), "mean_residual": np.array(means)}
+    arrays |= named("", Mismatch._fields, by_draw)
+    return Reproduction(_claims(arrays), _notes(draws), {"okfeb_bounds": _figure(arrays)}, arrays)
+
+
+def spheres(samples: int, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Draw points near the spheres of radius 1 and 2, (n, 3), with -1 and 1 for the sphere, (n,)."""
+    which = generator.integers(2, size=samples)
+    points = generator.normal(size=(samples, 3))
+    points *= (1.0 + which[:, np.newaxis]) / np.linalg.norm(points, axis=1, keepdims=True)
+    labels = np.where(which == 1, 1.0, -1.0)
+    return points + 0.1 * generator.normal(size=points.shape), labels
+
+
+def residuals(subspace: Subspace, points: Array) -> Array:
+    """Compute e = ||phi(x) - L q||^2 at ``points`` (n, 3): (n,)."""
+    projections, products = subspace.projections(points), subspace.products(points)
+    norms = np.sum((projections @ subspace.inner) * projections, axis=1)
+    errors: Array = KERNEL.diagonal(points) - 2.0 * np.sum(products * projections, axis=1) + norms
+    return np.maximum(errors, 0.0)
+
+
+def mismatch(subspace: Subspace, points: Array, labels: Array, mean: float, mean_root: float) -> Mismatch:
+    """Compare the exact solutions on a set of samples with those on its features.
+
+    ``mean`` and ``mean_root`` are the expectations of e and of its root.
+    """
+    count = len(points)
+    gram = KERNEL.cross(points, points)
+    weights = subspace.projections(points) @ subspace.factor.T  # rows A q, of phi^(x) in the stored points
+    approximate = weights @ subspace.gram @ weights.T
+    double = math.sqrt(math.log(2.0 / RISK) / (2.0 * count))
+    single = math.sqrt(math.log(1.0 / RISK) / (2.0 * count))
+    bound = math.sqrt(mean + double) * (math.sqrt(mean + double) + 2.0)
+    exact, on_features = (ridge(matrix, labels) for matrix in (gram, approximate))
+    return Mismatch(
+        float(np.linalg.norm(gram - approximate)) / count,
+        bound,
+        float(np.sum(np.subtract(*classifiers(subspace, points, labels, weights)) ** 2)),
+        2.0 * COST**1.5 * (mean_root + single),
+        decisions(approximate, weights @ root(subspace.gram), labels),
+        float(np.linalg.norm(exact - on_features)),
+        bound * float(np.abs(labels).max()) / RIDGE**2,
+    )
+
+
+def root(matrix: Array) -> Array:
+    """Return the symmetric square root of a positive semidefinite matrix."""
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    half: Array = (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T
+    return half
+
+
+def ridge(gram: Array, targets: Array) -> Array:
+    """Return beta = (K + lambda N I)^-1 y (OKFEB eq. 38)."""
+    beta: Array = cho_solve(cho_factor(gram + RIDGE * len(gram) * np.eye(len(gram))), targets)
+    return beta
+
+
+def classifiers(subspace: Subspace, points: Array, labels: Array, weights: Array) -> list[Array]:
+    """Train the classifiers of OKFEB eq. 33 and 35, on phi and on phi^, in coordinates that both share."""
+    from sklearn.svm import LinearSVC
+
+    every = np.concatenate([points, subspace.points])
+    coordinates = root(KERNEL.cross(every, every))
+    exact, stored = coordinates[: len(points)], coordinates[len(points) :]
+    machine = LinearSVC(
+        C=COST / len(points), loss="hinge", fit_intercept=False, tol=1e-6, max_iter=100_000, random_state=0
+    )
+    return [machine.fit(features, labels).coef_[0].copy() for features in (exact, weights @ stored)]
+
+
+def decisions(approximate: Array, features: Array, labels: Array) -> float:
+    """Compare decision values of a machine on K^ with those of a linear one on z = K_S^(1/2) A q, as a share."""
+    from sklearn.svm import SVC
+
+    on_gram = SVC(C=COST, kernel="precomputed", tol=1e-8).fit(approximate, labels).decision_function(approximate)
+    on_features = SVC(C=COST, kernel="linear", tol=1e-8).fit(features, labels).decision_function(features)
+    return float(np.abs(on_gram - on_features).max() / np.abs(on_gram).max())
+
+
+def holds_as_often(measured: Array, bound: Array, risk: float = RISK) -> bool:
+    """Tell whether what was measured exceeds its bound in no larger a share of the draws than it may, at each rank."""
+    return bool(((measured > bound).mean(axis=0) <= risk).all())
+
+
+def _claims(arrays: dict[str, Array]) -> list[Claim]:
+    ranks = arrays["ranks"]
+    setting = f"N = {SIZE}, probability {1.0 - RISK:g}"
+    with_ridge = f"{setting}, lambda = {RIDGE:g}"
+
+    def bounded(quantity: str, place: str, settings: str, measured: Array, bound: Array) -> Claim:
+        share = float((measured / bound).max())
+        text = f"{listed(measured, ranks)}; at most {share:.2g} of the bound in any draw"
+        published = f"at most {listed(bound, ranks)} {place}"
+        return Claim(quantity, published, text, settings, holds_as_often(measured, bound))
+
+    gram, classifier, ridge = ((arrays[name], arrays[f"{name}_bound"]) for name in ("gram", "classifier", "ridge"))
+    no_intercept = f"{setting}, C = {COST:g}, no intercept"
+    squares, norm = "(eq. 40, proposition 7)", "(eq. 41, its proof: the norm, not its square)"
+    largest = arrays["decisions"].max()
+    return [
+        bounded("||K - K^||_F / N", "(eq. 27, proposition 4)", setting, *gram),
+        bounded("||w - w^||^2 of the classifiers", "(eq. 36, proposition 5)", no_intercept, *classifier),
+        Claim(
+            "decision values of a machine on K^ and of a linear one on z",
+            "the same (proposition 6)",
+            f"differ by at most {largest:.1e} of the largest",
+            f"N = {SIZE}, z = K_S^(1/2) A q",
+            bool(largest < EQUAL),
+        ),
+        bounded("||beta - beta^||^2 of ridge regression", squares, with_ridge, ridge[0] ** 2, ridge[1]),
+        bounded("||beta - beta^|| of ridge regression", norm, with_ridge, *ridge),
+    ]
+
+
+def _notes(draws: int) -> list[str]:
+    return [
+        "Two noisy spheres of radius 1 and 2, which are the classes, Gaussian kernel of bandwidth "
+        f"{KERNEL.bandwidth:g}, "
+        f"ranks {', '.join(map(str, RANKS))}, B = 2r, lambda = 1e-3 of the subspace. A subspace follows {FOLLOWED:,} "
+        f"samples and then stays as it is; {draws} sets of {SIZE} fresh samples are compared. Their residuals "
+        "are independent, as the propositions ask for. The expectation of e is the mean over "
+        f"{FRESH:,} further samples.",
+        "A bound holds where the measured quantity exceeds it in at most a share of "
+        f"{RISK:g} of the sets, at each rank. The bounds hold whatever the distribution, and are far from sharp. "
+        "Proposition 7 prints the square of the norm, its proof bounds the norm; both are measured.",
+        "Proposition 5 is about classifiers without an intercept (eq. 33), proposition 6 here has one (eq. 34, "
+        "y'alpha = 0). The features K_S^(1/2) A q have 2r numbers. Those of r numbers that the learners use have the "
+        "same inner products, and so the same decision values.",
+    ]
+
+
+def _figure(arrays: dict[str, Array]) -> Figure:
+    ranks = arrays["ranks"]
+    titles = {
+        "gram": "kernel matrix (prop. 4)",
+        "classifier": "classifiers (prop. 5)",
+        "ridge": "ridge regression (prop. 7)",
+    }
+    panels = []
+    for quantity, title in titles.items():
+        measured, bound = arrays[quantity], arrays[f"{quantity}_bound"][0]
+        band = measured.min(axis=0), measured.max(axis=0)
+        curves = [
+            Curve(ranks, bound, style.GREY, "bound", "--"),
+            mean_curve(ranks, measured, style.BLUE, "measured", marker="o", band=band),
+        ]
+        panels.append(Panel(curves, title, "rank r", log="y", legend={}))
+    return drawn(panels, (9.5, 3.2))

@@ -1,1 +1,0 @@
-"""All reproductions, one after another or side by side, and one page of them."""

@@ -1,0 +1,195 @@
+"""SPPPOT section V-B: kernel logistic regression on MNIST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.spppot import Spppot
+from kernelswarm.agents.parts.budgets import Budget, Epsilon, TargetOrder
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import MulticlassLogistic
+from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
+from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
+from kernelswarm.simulations.reproductions.data_sets import BANDWIDTH, CLASSES, MNIST, ROWS, Digits, both, libsvm
+from kernelswarm.simulations.reproductions.densities import STROKES
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.walks import Course, Rows, course, single_steps, stacked
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = npt.NDArray[np.float64]
+
+DATA, FILES = MNIST, ("mnist",)
+BATCH, ETA, EPOCHS, TRAINING = 32, 24.0, 2, 10_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One learner of figure 3, and what is printed of it."""
+
+    name: str
+    mirror_map: MirrorMap
+    budget: Budget
+    words: str
+    order: int | None
+    step_size: Schedule = field(default=Constant(ETA))
+
+    @property
+    def learner(self) -> Spppot:
+        """The learner; with the squared norm it is POLK without a regulariser, as the paper runs it."""
+        return Spppot(
+            loss=MulticlassLogistic(),
+            kernel=Gaussian(BANDWIDTH),
+            step_size=self.step_size,
+            batch_size=BATCH,
+            budget=self.budget,
+            mirror_map=self.mirror_map,
+        )
+
+
+ADAPTIVE = TargetOrder(400, alpha=0.1)
+SETTINGS = (
+    Setting("SPPPOT constant", KullbackLeibler(), Epsilon(1.4579), "eps = 1.4579", 401),
+    Setting("SPPPOT adaptive", KullbackLeibler(), ADAPTIVE, "target order 400, alpha(0) = 0.1", 400),
+    Setting("POLK", SquaredNorm(), Epsilon(1.8812), "eps = 1.8812", 404),
+    Setting("POLK adaptive", SquaredNorm(), ADAPTIVE, "target order 400, alpha(0) = 0.1", None),
+)
+HELD = TargetOrder(400, alpha=0.05, gain=0.3 / 400, smallest=0.05)
+"""Keeps the model order where steps fall: the published rule starts with far too many points (docs/mnist.md)."""
+
+LARGER = (100.0, 250.0)
+STEPS = tuple(
+    Setting(f"{name}, eta = {initial:g} / (1 + t/1000)", mirror_map, HELD, "target order 400", None, schedule)
+    for initial, schedule in ((initial, Diminishing(initial, 1000.0)) for initial in LARGER)
+    for name, mirror_map in (("SPPPOT", KullbackLeibler()), ("POLK", SquaredNorm()))
+)
+"""Larger steps that fall, which the paper does not try."""
+
+
+def reproduce(request: Request) -> Reproduction:
+    """SPPPOT, figure 3: positive functions against POLK on MNIST at a model order of about 400."""
+    training, test = both("spppot-mnist", request.data, request.quick)
+    count, looks, orders = (2000, 4, 1) if request.quick else (TRAINING, 16, 3)
+    count = min(count, len(training.images))
+    found: dict[str, list[Course]] = {setting.name: [] for setting in SETTINGS}
+    vectors: list[float] = []
+    last = (*SETTINGS[:3:2], *STEPS)
+    taken = training
+    image_count = count if request.quick else len(training.images)
+    share = count / (orders * len(SETTINGS) * count + len(last) * image_count)  # of all passes, a setting's of a draw
+    for draw in range(orders):
+        generator = np.random.default_rng([request.seed, draw])
+        taken = training.taken(generator.permutation(len(training.images))[:count])
+        order = _passes(generator, count)
+        part = request.part(draw * len(SETTINGS) * share, (draw + 1) * len(SETTINGS) * share)
+        for setting in part.each(SETTINGS, lambda setting: setting.name):
+            found[setting.name].append(learned(setting.learner, taken, order, test, looks))
+        vectors.append(libsvm(taken, test)[0])
+    every = taken if request.quick else training
+    order = _passes(np.random.default_rng([request.seed, orders]), len(every.images))
+    part = request.part(orders * len(SETTINGS) * share, 1.0)
+    whole = {
+        setting.name: learned(setting.learner, every, order, test, looks)
+        for setting in part.each(last, lambda setting: f"{setting.name}, all images")
+    }
+    arrays = {
+        f"{name.lower().replace(' ', '_')}_{quantity}": stacked(courses, quantity)
+        for name, courses in found.items()
+        for quantity in Course._fields
+    }
+    arrays["libsvm_errors"] = np.array(vectors)
+    return Reproduction(
+        claims=[*_claims(found, vectors), *_claims_of_all(whole, len(every.images))],
+        notes=[
+            f"{orders} draw{'s' * (orders > 1)} of {count:,} training images, {EPOCHS} epochs, all "
+            f"{len(test.images):,} test images, pixels in [0, 1], Gaussian kernel with standard deviation 4, "
+            "mini-batches of 32, eta = 24. Means ± standard deviation over the draws, after the last epoch.",
+            "The paper's text says both that 10,000 images are trained on and that 2,000 are sampled, and gives "
+            "LIBSVM 16,122 support vectors, which needs all 60,000. Its printed budgets come near its model "
+            "orders with 10,000 and, nearer, with all of them: last rows, one draw. LIBSVM (C = 10, gamma = "
+            "1/32) is trained on the same 10,000; on all images it errs on 1.43% (docs/mnist.md), the paper "
+            "says 1.50% elsewhere. Tried for the claim of 2%: both sizes; two passes with the printed step are "
+            "not enough for it at this order. The batch functional gradient descent (1000 iterations, 12 hours) "
+            "is left out.",
+            "The mini-batch size is not printed; 32 is POLK's.",
+            "The last rows hold both at the same order with larger steps that fall, one draw. The printed step is "
+            "small for the logistic loss. What the positive functions gain with it POLK gains from a larger one.",
+        ],
+        figures={"spppot_mnist": _figure(found, float(np.mean(vectors)))},
+        arrays=arrays,
+    )
+
+
+def _passes(generator: np.random.Generator, count: int) -> Rows:
+    return np.concatenate([generator.permutation(count) for _ in range(EPOCHS)])
+
+
+def learned(learner: Spppot, training: Digits, order: Rows, test: Digits, looks: int) -> Course:
+    """Learn the images in this order, with looks in equal distances."""
+    batches = -(-len(order) // BATCH)
+    stops = np.linspace(0, batches - 1, looks + 1).round().astype(int)[1:]
+    places = np.minimum((np.unique(stops) + 1) * BATCH, len(order)).tolist()
+    return course(learner, training, test, places, CLASSES, single_steps, ROWS, order)
+
+
+def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> Iterator[Claim]:
+    def last(name: str, quantity: str) -> Array:
+        return stacked(found[name], quantity)[:, -1]
+
+    for setting in SETTINGS:
+        errors, losses = last(setting.name, "errors"), last(setting.name, "losses")
+        ours, rival = setting.name.startswith("SPPPOT"), "POLK"
+        better = (errors < last(rival, "errors")) & (losses < last(rival, "losses"))
+        measured = f"error {spread(100.0 * errors, '.2f')}%, loss {spread(losses, '.4f')}"
+        published = "below POLK's (figures 3a, 3b)" if ours else ""
+        beats = bool(better.all()) if ours else None
+        orders, printed = last(setting.name, "orders"), setting.order
+        near = None if printed is None else bool(np.abs(orders / printed - 1.0).max() < 0.1)
+        order = "" if printed is None else str(printed)
+        yield Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats)
+        yield Claim(f"model order, {setting.name}", order, spread(orders, ".0f"), setting.words, near)
+    gap = 100.0 * (last("SPPPOT constant", "errors") - np.array(vectors))
+    measured = f"{spread(gap, '.2f')} points above LIBSVM's {spread(100.0 * np.array(vectors), '.2f')}%"
+    yield Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0))
+
+
+def _claims_of_all(whole: dict[str, Course], count: int) -> Iterator[Claim]:
+    """Set positive functions beside POLK on all images, by the step: each against POLK's with the same one."""
+    for rival, ours in ((SETTINGS[2], SETTINGS[0]), (STEPS[1], STEPS[0]), (STEPS[3], STEPS[2])):
+        for setting in (ours, rival):
+            end = whole[setting.name]
+            printed = setting.order is not None  # the paper does not try the larger steps
+            published = ("below POLK's, " if setting is ours else "") + f"M = {setting.order}" if printed else ""
+            measured = f"error {100.0 * end.errors[-1]:.2f}%, loss {end.losses[-1]:.4f} at M = {end.orders[-1]:.0f}"
+            name = f"test error and loss, {setting.name}, {count:,} images"
+            yield Claim(name, published, measured, setting.words)  # one order of the images judges nothing
+
+
+def _figure(found: dict[str, list[Course]], libsvm: float) -> Figure:
+    panels = []
+    for quantity, title, unit in (
+        ("losses", "test loss", 1.0),
+        ("errors", "test error, %", 100.0),
+        ("orders", "model order", 1.0),
+    ):
+        curves = []
+        for name, courses in found.items():
+            stroke = STROKES.get(name, style.Stroke(style.VERMILLION, "--", "X"))
+            mean = unit * stacked(courses, quantity).mean(axis=0)
+            curves.append(Curve(courses[0].samples, mean, stroke.color, name, stroke.dash, look={"linewidth": 1.5}))
+        if quantity == "errors":
+            curves.append(Curve(None, 100.0 * libsvm, style.BLACK, "LIBSVM", ":"))
+        limits: dict[str, Any] = {} if quantity == "losses" else {"ylim": (0.0, None)}
+        panels.append(Panel(curves, title, "samples processed", axes=limits))
+    figure = drawn(panels, (10.0, 3.6), below=5, of_all=True)
+    for axes in figure.axes:
+        axes.locator_params(axis="x", nbins=5)
+    return figure

@@ -1,1 +1,0 @@
-"""What the papers prove, beside what is measured where the optimum is known."""

@@ -1,1 +1,0 @@
-"""The round: a block of agents, its messages, its measures, what an engine is."""

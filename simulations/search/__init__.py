@@ -1,1 +1,0 @@
-"""A search: values of keys tried one after another, each proposed from what the earlier ones gave."""

@@ -1,1 +1,0 @@
-"""Endless data drawn from laws."""

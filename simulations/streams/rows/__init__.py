@@ -1,1 +1,0 @@
-"""Finite data from files, tables and libraries."""

@@ -1,1 +1,0 @@
-"""How columns as people have them become numbers: gaps, words, times and numbers that are written as text."""

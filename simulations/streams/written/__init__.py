@@ -1,1 +1,0 @@
-"""How tables are written: encodings, headers, spreadsheets, and columns that number rows."""

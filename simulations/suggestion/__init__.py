@@ -1,1 +1,0 @@
-"""Numbers for an experiment that short runs of it have tried."""

@@ -1,0 +1,249 @@
+"""Parts in plain Python join the compiled round: the same bits however it is cut, and what they raise is raised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm import Experiment, simulate
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.nodes import passes
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Squared
+from kernelswarm.agents.parts.plain_parts import rule_form
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols.compiled import CompiledRule
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.tolerances import Constant as Bound
+from kernelswarm.simulations.experiment.experiment import Override
+from kernelswarm.simulations.testing import networks
+from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
+from tests.helpers.failures import assert_interrupted, raised_alike
+from tests.helpers.halves import Halves
+from tests.helpers.plain_parts import (
+    FailingLoss,
+    Marked,
+    PlainBudget,
+    PlainConsensus,
+    PlainGaussian,
+    PlainLogistic,
+    PlainNoise,
+    PlainPolk,
+    PlainProximity,
+    PlainSquared,
+)
+
+CLASSES = {"name": "gaussian_mixture", "classes": 2}
+KERNEL = {"name": "gaussian", "bandwidth": 0.4}
+POLK = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": KERNEL}
+PROTOCOLS = {
+    "isolated": {"name": "isolated"},
+    "centralized": {"name": "centralized"},
+    "one-sided, explicit": {"name": "consensus", "penalty": 0.3, "as_published": True},
+    "one-sided, implicit": {"name": "consensus", "penalty": 0.3, "form": "one_sided"},
+    "symmetric, explicit": {"name": "consensus", "penalty": 0.3, "step": "explicit"},
+    "symmetric, implicit": {"name": "consensus", "penalty": 0.3},
+    "proximity": {"name": "proximity", "gamma": 0.05, "dual_max": 0.5, "as_published": True},
+    "proximity, adaptive": {"name": "proximity"},
+}
+EACH = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOLS))
+
+
+@pytest.fixture(autouse=True)
+def fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as every part of the table of names lives through in test_every_part.py."""
+    monkeypatch.setattr(networks, "ROUNDS", 7)
+
+
+def assert_same_bits(learner: Any, protocol: Any, stream: Any = "sine_regression") -> None:
+    description = small_network(learner, protocol, stream)
+    require_the_same_bits(description, learner)
+
+
+@EACH
+def test_a_loss(protocol: dict[str, Any]) -> None:
+    assert_same_bits({**POLK, "loss": PlainSquared()}, protocol)
+
+
+@pytest.mark.parametrize(
+    ("learner", "protocol"),
+    [
+        ({"name": "random_features", "features": 12, "step_size": 0.1, "kernel": KERNEL}, {"name": "diffusion"}),
+        ({"name": "raker", "factors": [0.5, 2.0], "step_size": 0.1, "kernel": KERNEL}, {"name": "consensus"}),
+        ({"name": "adaraker", "factors": [0.5, 2.0], "step_size": 0.1, "kernel": KERNEL}, {"name": "consensus"}),
+        ({"name": "newton", "kernel": KERNEL}, {"name": "consensus"}),
+        ({"name": "bsgd", "step_size": 0.1, "kernel": KERNEL}, {"name": "consensus"}),
+    ],
+    ids=str,
+)
+def test_a_loss_of_other_learners(learner: dict[str, Any], protocol: dict[str, Any]) -> None:
+    assert_same_bits({**learner, "loss": PlainLogistic()}, protocol, CLASSES)
+
+
+@EACH
+def test_a_kernel(protocol: dict[str, Any]) -> None:
+    assert_same_bits({**POLK, "kernel": PlainGaussian()}, protocol)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"name": "newton"},
+        {"name": "krls"},
+        {"name": "qklms", "step_size": 0.1},
+        {"name": "nystroem", "step_size": 0.1, "landmarks": 9},
+        {"name": "bsgd", "step_size": 0.1, "budget_size": 6},
+        {"name": "norma", "step_size": 0.1, "budget_size": 6},
+        {"name": "projectron", "loss": "absolute"},
+        {"name": "okfeb", "step_size": 0.1},
+        {"name": "colk", "step_size": 0.1},
+        {"name": "spppot", "step_size": 0.1},
+    ],
+    ids=str,
+)
+def test_a_kernel_of_other_learners(learner: dict[str, Any]) -> None:
+    assert_same_bits({**learner, "kernel": PlainGaussian()}, {"name": "consensus"})
+
+
+@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+@pytest.mark.parametrize("kind", [PlainConsensus, PlainProximity])
+def test_a_protocol(kind: Any, form: str, step: str) -> None:
+    if kind is PlainProximity and form == "symmetric":
+        assert_same_bits(POLK, kind(form=form, step=step))  # with tolerances that adapt
+    elif kind is PlainProximity:
+        assert_same_bits(POLK, kind(gamma=Bound(0.05), dual_max=0.5, form=form, step=step))
+    else:
+        assert_same_bits(POLK, kind(0.1, form=form, step=step))
+
+
+@EACH
+def test_a_learner(protocol: dict[str, Any]) -> None:
+    assert_same_bits(PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01)), protocol)
+
+
+@pytest.mark.parametrize("protocol", ["one-sided, explicit", "symmetric, implicit"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"name": "multi_kernel", "step_size": 0.1, "kernel": KERNEL, "factors": [0.5, 2.0], "batch_size": 3},
+        {**POLK, "budget": PlainBudget(0.01)},
+        {"name": "okfeb", "step_size": 0.1, "kernel": KERNEL, "coordinates": "points", "follow": False},
+    ],
+    ids=["mixture", "budget", "single steps"],
+)
+def test_learners_with_steps_that_are_not_compiled(learner: dict[str, Any], protocol: str) -> None:
+    assert_same_bits(learner, PROTOCOLS[protocol])
+
+
+@pytest.mark.parametrize("links", [{}, {"delay": 1, "loss": 0.2}], ids=["ideal", "lossy"])
+def test_learners_of_which_some_are_plain_with_points_to_replay(links: dict[str, Any]) -> None:
+    described = small_network(POLK, {"name": "consensus", "penalty": 0.3, "replay": 2}, "sine_regression")
+    plain = Override((1, 7), {"name": "tests.helpers.plain_parts:PlainPolk"})
+    require_the_same_bits(replace(described, overrides=(plain,)).with_changes({"links": links}), PlainPolk)
+
+
+def test_a_learner_on_nodes_that_forget() -> None:
+    learner = PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01))
+    described = small_network(learner, PROTOCOLS["symmetric, implicit"], "sine_regression")
+    away = {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.5, "memory": False}, "links": {"loss": 0.2}}
+    apart = described.with_changes(away)
+    digests = [simulate(replace(apart, backend=Halves(size))).summary["digest"] for size in (4, 2)]
+    assert digests[0] == digests[1]
+
+
+def digest() -> str:
+    """What a learner in plain Python learns in a few rounds."""
+    learner = PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01))
+    described = small_network(learner, PROTOCOLS["symmetric, implicit"], "sine_regression")
+    return str(simulate(replace(described, rounds=6, evaluate_every=6)).summary["digest"])
+
+
+def test_a_learner_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -> None:
+    assert uncompiled(f"from {__name__} import digest; print(digest())").strip() == digest()
+
+
+def test_a_noise() -> None:
+    described = small_network(POLK, PROTOCOLS["symmetric, implicit"], "sine_regression")
+    noisy = described.with_changes({"links": {"noise": PlainNoise(0.1)}})
+    digests = [simulate(replace(noisy, backend=Halves(size))).summary["digest"] for size in (4, 2)]
+    assert digests[0] == digests[1] != simulate(described).summary["digest"]
+
+
+def test_all_parts_at_once() -> None:
+    learner = {**POLK, "kernel": PlainGaussian(), "loss": PlainSquared()}
+    assert_same_bits(learner, PlainConsensus(0.1))
+
+
+@pytest.mark.parametrize("loss", [PlainSquared(), Squared()], ids=["plain", "compiled"])
+def test_a_pass_over_samples_has_the_bits_of_single_steps(loss: Squared) -> None:
+    generator = np.random.default_rng(3)
+    points, targets = generator.normal(size=(90, 2)), generator.normal(size=(90, 1))
+    learner = Polk(loss, Gaussian(0.7), Constant(0.3), batch_size=4, budget=Parsimony(0.01))
+    assert passes.obstacle(learner) is None
+    state, single = learner.init(2, 1), learner.init(2, 1)
+    learned = passes.learn(learner, state, points, targets)
+    walk = passes.Pass(learner)
+    walk.__dict__["_looked_up"] = None  # nothing compiled
+    np.testing.assert_array_equal(learned, walk.learn(single, points, targets))
+    for name, array in learner.snapshot(state).items():
+        np.testing.assert_array_equal(array, learner.snapshot(single)[name])
+
+
+def failing(way: str = "raises", **tables: Any) -> Experiment:
+    learner = Polk(FailingLoss(way=way), Gaussian(0.3), Constant(0.2), budget=Parsimony(0.01))
+    return Experiment.from_dict(
+        {
+            "topology": nx.cycle_graph(4),
+            "stream": Marked(),
+            "learner": learner,
+            "protocol": PROTOCOLS["symmetric, implicit"],
+            "rounds": 40,
+            "evaluate_every": 10,
+            **tables,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "lossy"),
+    [
+        ("isolated", False),
+        ("symmetric, implicit", False),
+        ("proximity", False),
+        ("symmetric, implicit", True),
+    ],
+)
+def test_what_a_part_raises_is_raised_with_the_node_and_the_round(protocol: str, lossy: bool) -> None:
+    description = failing(protocol=PROTOCOLS[protocol])
+    if lossy:
+        description = description.with_changes({"links": {"loss": 0.3}})
+    message = raised_alike(description, Halves(4, plain=True), Halves(4), Halves(2))
+    assert message.startswith("node 2 failed in round 11: LookupError: there is no such key (plain_parts.py, line")
+
+
+def test_an_interrupted_part_ends_the_round_and_the_engine_can_be_closed() -> None:
+    assert_interrupted(lambda: failing("interrupts"), 10)  # the mark is of round 11
+
+
+@dataclass(frozen=True)
+class HalfCompiled(Consensus):
+    """A symmetric protocol that hands over nothing for its neighbours' points."""
+
+    @property
+    def compiled(self) -> CompiledRule:
+        return super().compiled._replace(coupling_gradient_at_neighbor=None)
+
+
+def test_what_the_symmetric_form_lacks_is_reported_with_the_present_name_of_a_compiled_protocol() -> None:
+    with pytest.raises(ValueError, match=r"HalfCompiled\.compiled needs (\w+): the symmetric form") as refused:
+        rule_form(HalfCompiled())
+    name = re.search(r"needs (\w+)", str(refused.value))
+    assert name is not None and name[1] in CompiledRule._fields

@@ -1,0 +1,237 @@
+"""Data in memory are the equals of the same rows in a file, whichever of Python's objects they come in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from kernelswarm import Experiment, InputError, build_experiment, compare, read_run, resume, run, simulate
+from kernelswarm.simulations.data.file import File
+from kernelswarm.simulations.data.in_memory import from_python
+from tests.helpers.frames import Frame, Index, Series
+
+RANDOM = np.random.default_rng(5)
+X = RANDOM.uniform(size=(160, 2))
+Y = np.sin(4.0 * X[:, 0]) + X[:, 1]
+OWNERS = np.array(["north", "east", "south", "west"])[RANDOM.integers(4, size=160)]
+COLUMNS = {"a": X[:, 0], "b": X[:, 1], "y": Y, "node": OWNERS}
+KEYS: dict[str, Any] = {
+    "topology": nx.cycle_graph(4),
+    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.4}, "step_size": 0.3},
+    "protocol": "proximity",
+    "rounds": 24,
+    "evaluate_every": 8,
+}
+
+
+def digest(**keys: Any) -> str:
+    found: str = simulate(**{**KEYS, **keys}).summary["digest"]
+    return found
+
+
+def file_of(path: Path, **keys: Any) -> str:
+    return digest(stream={"name": "file", "path": path, **keys})
+
+
+@pytest.mark.parametrize("keys", [{}, {"standardize": True, "split": "patches", "epochs": 2}], ids=["plain", "keys"])
+def test_arrays_learn_what_the_npz_file_with_the_same_rows_does(tmp_path: Path, keys: dict[str, Any]) -> None:
+    np.savez(tmp_path / "data.npz", x=X, y=Y)
+    assert digest(data=(X, Y), stream=keys) == file_of(tmp_path / "data.npz", **keys)
+    assert digest(data=(X.tolist(), Y.tolist()), stream=keys) == file_of(tmp_path / "data.npz", **keys)
+    assert digest(data=(X, Y**2), stream=keys) != file_of(tmp_path / "data.npz", **keys)
+
+
+def test_arrays_with_nodes_and_test_rows_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    np.savez(path, x=X[:120], y=Y[:120], node=OWNERS[:120], x_test=X[120:], y_test=Y[120:], node_test=OWNERS[120:])
+    given = digest(data=(X[:120], Y[:120], OWNERS[:120]), test=(X[120:], Y[120:], OWNERS[120:]))
+    assert given == file_of(path) == digest(data=dict(np.load(path)))
+    assert given == digest(data=(X[:120], Y[:120], OWNERS[:120].tolist()), test=(X[120:], Y[120:], OWNERS[120:]))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [pyarrow.table(COLUMNS), Frame(COLUMNS), COLUMNS, {name: list(values) for name, values in COLUMNS.items()}],
+    ids=["pyarrow", "pandas", "dict", "lists"],
+)
+def test_frames_learn_what_the_parquet_file_does(tmp_path: Path, frame: Any) -> None:
+    parquet.write_table(pyarrow.table(COLUMNS), tmp_path / "data.parquet")
+    assert digest(data=frame) == file_of(tmp_path / "data.parquet")
+    assert digest(data=frame, target="a", node="node") == file_of(tmp_path / "data.parquet", target="a")
+    result = simulate(**KEYS, data=frame, target=["y"])
+    assert result.node_names == {0: "east", 1: "north", 2: "south", 3: "west"}
+    assert result.data.inputs.names == ("a", "b") and result.data.targets.names == ("y",)
+    with pytest.raises(InputError, match=re.escape('split_columns = "c" is not a column of data')):
+        simulate(**KEYS, data=frame, node="y", stream={"split": "patches", "split_columns": ["c"]})
+
+
+@pytest.mark.parametrize("data", [COLUMNS, (X, Y, OWNERS)], ids=["frame", "arrays"])
+def test_nodes_of_the_data_can_be_ignored(data: Any) -> None:
+    ignored = simulate(
+        **KEYS, data=data, stream={"node_column": "", **({"features": ["a", "b"]} if data is COLUMNS else {})}
+    )
+    assert ignored.summary["digest"] == digest(data=(X, Y)) != digest(data=data)
+    with pytest.raises(InputError, match=r"stream\.node_column = .* stands beside data, which decide it"):
+        digest(data=COLUMNS, node="node", stream={"node_column": ""})
+
+
+def test_a_frame_beside_a_series_keeps_their_names() -> None:
+    held, keys = from_python((Frame({"a": X[:, 0], 7: X[:, 1]}), Series("price", Y), OWNERS))
+    rows, _ = File("", **keys).holding(held).read()
+    assert rows.columns == ("a", "7") and rows.target_columns == ("price",)
+    np.testing.assert_array_equal(rows.points, X)
+    np.testing.assert_array_equal(rows.targets[:, 0], Y)
+    np.testing.assert_array_equal(rows.ids, OWNERS)  # type: ignore[arg-type]
+
+
+def test_rows_of_one_index_belong_together_whatever_their_order() -> None:
+    index, turned = Index(range(3, 163)), np.random.default_rng(0).permutation(160)
+    other = Index([label + 3 for label in turned.tolist()])
+    frame, target = Frame({"a": X[:, 0], "b": X[:, 1]}, index), Series("y", Y[turned], other)
+    owners = Series("node", OWNERS[turned], other)
+    expected = digest(data={"a": X[:, 0], "b": X[:, 1], "y": Y, "node": OWNERS})
+    assert digest(data=(frame, target, owners)) == expected
+    assert digest(data=(frame, Series("y", Y, Index(range(3, 163))), OWNERS)) == expected
+    assert digest(data={"a": frame["a"], "b": X[:, 1], "y": target, "node": owners}) == expected
+    assert digest(data=(frame, Series("y", Y), OWNERS)) == expected  # without an index, as polars has none
+    assert digest(data=(X, Y[turned], owners)) != digest(data=(X, Series("y", Y[turned], index), owners))
+    assert digest(data=(X, Series("y", Y, index), owners)) == digest(data=(X, Y, OWNERS))
+    for labels, message in (
+        (range(160), "160 labels and 160, of which only the former has 160: give both the same labels, each once"),
+        ([*range(3, 162), 3], "160 labels and 160, of which only the former has 162"),
+        ([*range(3, 163), 3], "160 labels and 161, some of which occur more than once"),
+    ):
+        spoiled = Series("y", np.resize(Y, len(labels)), Index(labels))
+        with pytest.raises(InputError, match=f'data: the indices of "a" and "y" differ, {message}'):
+            digest(data=(frame, spoiled))
+        with pytest.raises(InputError, match=f'test: the indices of "a" and "y" differ, {message}'):
+            digest(data=(frame, Y), test=(frame, spoiled))
+
+
+def test_data_are_copied_and_the_experiment_says_which() -> None:
+    points, targets = X.copy(), Y.copy()
+    experiment = build_experiment(data=(points, targets), **KEYS)
+    before = simulate(experiment).summary["digest"]
+    points[:], targets[:] = 0.0, 1.0
+    assert simulate(experiment).summary["digest"] == before
+    contents = experiment.to_dict()["stream"]["contents"]
+    assert re.fullmatch(r"160 rows, 3 columns, SHA-256 [0-9a-f]{32}", contents)
+    others = [build_experiment(data=pair, **KEYS).to_dict()["stream"]["contents"] for pair in ((X, Y + 1e-9), (X, X))]
+    assert len({contents, *others}) == 3
+
+
+def test_changes_keep_the_data() -> None:
+    experiment = build_experiment(data=(X, Y), **KEYS)
+    changed = experiment.with_changes({"stream.standardize": True, "protocol.name": "consensus"})
+    assert simulate(changed).summary["digest"] == digest(
+        data=(X, Y), stream={"standardize": True}, protocol="consensus"
+    )
+    comparison = compare(experiment, {"protocol.name": ["isolated", "proximity"]}, jobs=1)
+    assert [found.digest for found in comparison.runs] == [
+        digest(data=(X, Y), protocol=name) for name in ("isolated", "proximity")
+    ]
+
+
+@pytest.mark.parametrize("data", [(X, Y), COLUMNS], ids=["arrays", "frame"])
+def test_a_run_folder_holds_the_data_and_goes_on_wherever_it_lies(tmp_path: Path, data: Any) -> None:
+    whole = simulate(**{**KEYS, "rounds": 30}, data=data)
+    folder = run(folder=tmp_path / "run", data=data, checkpoint_every=8, **KEYS).folder
+    folder = folder.rename(tmp_path / "moved")
+    longer = resume(folder, ["rounds=30"]).result
+    assert longer.summary["digest"] == whole.summary["digest"]
+    again = simulate(Experiment.from_file(folder / "config.toml"))
+    assert again.summary["digest"] == whole.summary["digest"]
+    assert read_run(folder).config["stream"]["contents"] == whole.config["stream"]["contents"]
+
+
+def test_a_run_folder_whose_data_have_changed_is_refused(tmp_path: Path) -> None:
+    folder = run(folder=tmp_path / "run", data=(X, Y), checkpoint_every=8, **KEYS).folder
+    np.savez(folder / "rows.npz", x=X, y=Y + 1.0)
+    with pytest.raises(InputError, match=r"stream\.contents = .* is not what the run folder .* holds"):
+        resume(folder, ["rounds=30"])
+    with pytest.raises(InputError, match=r"stream\.contents = .* is not what path = .* holds"):
+        simulate(Experiment.from_file(folder / "config.toml"))
+    (folder / "rows.npz").unlink()
+    with pytest.raises(InputError, match=r"rows\.npz\" does not exist, and its data lay in memory .* give them again"):
+        resume(folder, ["rounds=30"])
+
+
+def test_a_config_without_its_data_is_refused_with_what_they_were() -> None:
+    result = simulate(**KEYS, data=(X, Y))
+    assert result.model(0).predict(X[:3]).shape == (3,)  # a model needs no data
+    with pytest.raises(InputError, match=r"stream\.path = .*lay in memory .*160 rows, 3 columns.*give them again"):
+        simulate(Experiment.from_dict({**result.config, "topology": KEYS["topology"]}))
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"data": X}, "data is a ndarray and must be arrays (X, y)"),
+        ({"data": (X,)}, "data has 1 entries and must be"),
+        ({"data": (X[:, 0], Y)}, "data: x has shape (160,); it must be (rows, inputs)"),
+        ({"data": (X, Y[:10])}, "data: y has shape (10,); with x of shape (160, 2)"),
+        ({"data": (X, Y, Y)}, "data: node has shape (160,) and type float64; it must be integers or text"),
+        ({"data": ([[1.0], [1.0, 2.0]], [0.0, 1.0])}, "data: x is no array"),
+        ({"data": (np.full((160, 2), None), Y)}, 'data: row 1, column "x[:, 0]" is missing'),
+        ({"data": (np.where(X > 0.99, np.nan, X), Y)}, "every value must be a finite number"),
+        ({"data": (None, None)}, "data: x has type object; it must hold real numbers"),
+        ({"data": (3, 4)}, "data: x has shape (); it must be (rows, inputs)"),
+        ({"data": (np.ma.masked_less(X, 0.1), Y)}, 'column "x[:, 0]" is missing (rows count from 0), one of'),
+        ({"data": {"a": Y, "y": Y[:3]}}, 'data: column "y" has 3 rows and "a" 160: give all columns the same rows'),
+        ({"data": {}}, "data has no columns"),
+        ({"data": COLUMNS, "target": 3.0}, "target is a float and must be the name of a column"),
+        ({"data": (X, Y), "target": "y"}, 'target = "y" names a column, and arrays have none'),
+        ({"data": COLUMNS, "target": "z"}, 'target = "z" is not a column of data: use one of a, b, y, node'),
+        ({"data": COLUMNS, "node": "owner"}, 'node = "owner" is not a column of data'),
+        ({"data": {**COLUMNS, "a": [None, *X[1:, 0]]}}, 'data: row 1, column "a" is missing'),
+        ({"data": {**COLUMNS, "a": ["?", *X[1:, 0]]}}, 'data: row 1, column "a" is missing'),
+        (
+            {"data": {**COLUMNS, "a": np.array(["?", *X[1:, 0]], object)}},
+            'data: row 1, column "a" is missing',
+        ),
+        ({"data": (X, Y), "stream": "sine_regression"}, 'stream = "sine_regression" stands beside data'),
+        ({"data": (X, Y), "stream": {"path": "a.npz"}}, 'stream.path = "a.npz" stands beside data'),
+        ({"data": (X, Y), "stream": {"splt": "iid"}}, "stream.splt"),
+        ({"target": "y"}, "target belongs to data, which is not given"),
+        ({"data": (X, Y), "topolgy": "ring"}, "topolgy"),
+        ({"experiment": build_experiment(data=(X, Y), **KEYS)}, "topology stands beside an experiment"),
+        ({"experiment": {"rounds": 3}}, "the experiment is a dict and must be an Experiment"),
+        ({"rounds": 0, "data": (X, Y)}, "rounds = 0 must be at least 1"),
+    ],
+)
+def test_what_is_no_data_is_refused_by_value_rule_and_remedy(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        simulate(**{**KEYS, **keys})
+
+
+@pytest.mark.parametrize("data", [(X, Y, OWNERS), COLUMNS], ids=["arrays", "frame"])
+def test_a_graph_may_have_the_names_that_the_data_have(data: Any) -> None:
+    towns = nx.Graph([("west", "north"), ("north", "east"), ("east", "south")])
+    numbers = nx.Graph([(3, 1), (1, 0), (0, 2)])  # in the order of the alphabet
+    assert digest(data=data, topology=towns) == digest(data=data, topology=numbers)
+    with pytest.raises(InputError, match=r"the network alone has centre: leave"):
+        digest(data=data, topology=nx.Graph([*towns.edges, ("centre", "east")]))
+    with pytest.raises(InputError, match=r"network alone has centre, and the data alone have west: give both"):
+        digest(data=data, topology=nx.relabel_nodes(towns, {"west": "centre"}))
+    assert simulate(**{**KEYS, "data": (X, Y), "topology": towns}).node_names[0] == "east"  # whose rows are dealt
+    numbered, texts = (X, Y, np.arange(160) % 4 + 8), nx.path_graph(["8", "9", "10", "11"])
+    assert digest(data=numbered, topology=texts) == digest(data=numbered, topology=nx.path_graph([8, 9, 10, 11]))
+
+
+def test_a_run_without_a_folder_is_refused() -> None:
+    with pytest.raises(InputError, match="folder is missing: name the run folder"):
+        run(data=(X, Y), **KEYS)
+
+
+def test_directed_graphs_and_overrides_are_taken_as_keywords() -> None:
+    graph = nx.DiGraph([(0, 1), (1, 2), (2, 0)])
+    result = simulate(**{**KEYS, "topology": graph}, data=(X, Y), node=[{"nodes": [1], "learner": {"step_size": 0.1}}])
+    assert sorted(result.graph.edges) == [(0, 1), (0, 2), (1, 2)]
+    assert result.config["node"][0]["nodes"] == [1]

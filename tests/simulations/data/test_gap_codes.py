@@ -1,0 +1,260 @@
+"""Values that stand for gaps though they look like others: -200, -999, "missing"."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.data_description import Coding
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.data import file
+from kernelswarm.simulations.data.contract import Source
+from kernelswarm.simulations.data.gaps import NaValues, gap_codes, table_without
+from kernelswarm.simulations.data.in_memory import from_python
+from kernelswarm.simulations.experiment.data_template import write_for
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.records.model import Model
+from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.simulation import simulate
+
+File = partial(file.File, missing="mean", standardize=False)
+ROWS = 80
+RANDOM = np.random.default_rng(0)
+GAPS = {column: RANDOM.uniform(size=ROWS) < 0.2 for column in ("gas", "count", "wind", "y")}
+GAS, COUNT = RANDOM.uniform(1.0, 9.0, ROWS).round(2), RANDOM.integers(0, 50, ROWS)
+WIND, Y = np.array(["N", "E", "S", "W"] * (ROWS // 4)), RANDOM.normal(size=ROWS).round(3)
+CODES: dict[str, Any] = {"gas": -200, "count": -200, "wind": "none", "y": -9999}
+BY_COLUMN: NaValues = {"gas": -200.0, "count": (-200.0, -1.0), "wind": ("none",), "y": -9999.0}
+EVERYWHERE: NaValues = (-200.0, "none", -9999.0)
+FLAT = (-200.0, -9999.0)
+
+
+def columns(gap: Any = None) -> dict[str, Any]:
+    """Return columns with codes, or one kind of gap, where values are missing."""
+    found = {}
+    for column, values in {"gas": GAS, "count": COUNT, "wind": WIND, "y": Y}.items():
+        there = [None if missing else value for missing, value in zip(GAPS[column], values.tolist(), strict=True)]
+        found[column] = [(CODES[column] if gap is None else gap) if value is None else value for value in there]
+    return found
+
+
+def written(gap: Any = None) -> str:
+    own = columns(gap)
+    return "\n".join([",".join(own), *(",".join(map(str, row)) for row in zip(*own.values(), strict=True))]) + "\n"
+
+
+def samples(source: Source) -> list[Any]:
+    for node in source.nodes:
+        node.restore({"samples": 0})
+    return [array.tolist() for node in source.nodes for array in (*node.draw(ROWS), node.held_out(0).points)]
+
+
+def opened(stream: file.File) -> Source:
+    return stream.open(3, 0, 100, None)
+
+
+@pytest.fixture
+def gaps(tmp_path: Path) -> Source:
+    """The rows with empty fields in place of all codes."""
+    (tmp_path / "empty.csv").write_text(written(""))
+    return opened(File(tmp_path / "empty.csv"))
+
+
+@pytest.mark.parametrize("asked", [EVERYWHERE, BY_COLUMN, ("-200", "none", "-9999")], ids=str)
+def test_in_a_csv_file_codes_are_what_empty_fields_are(tmp_path: Path, gaps: Source, asked: NaValues) -> None:
+    (tmp_path / "coded.csv").write_text(written())
+    assert samples(opened(File(tmp_path / "coded.csv", na_values=asked))) == samples(gaps)
+    assert samples(opened(File(tmp_path / "coded.csv"))) != samples(gaps)
+
+
+@pytest.mark.parametrize("asked", [EVERYWHERE, BY_COLUMN], ids=str)
+@pytest.mark.parametrize("kind", ["parquet", "frame", "categories"])
+def test_tables_of_any_kind_know_codes(tmp_path: Path, gaps: Source, asked: NaValues, kind: str) -> None:
+    table = pa.table(columns())
+    if kind == "categories":
+        table = table.set_column(2, "wind", table.column("wind").dictionary_encode())
+    if kind == "frame":
+        held, names = from_python(table, target="y")
+        stream = File("", **names, na_values=asked).holding(held)
+    else:
+        parquet.write_table(table, tmp_path / "t.parquet")
+        stream = File(tmp_path / "t.parquet", na_values=asked)
+    assert samples(opened(stream)) == samples(gaps)
+
+
+def test_decimals_may_be_codes() -> None:
+    table = pa.table({"a": pa.array([1.5, -200.0, 2.0]).cast(pa.decimal128(9, 3))})
+    left = table_without(table, ["a"], -200.0).column("a")
+    assert left.type == pa.decimal128(9, 3) and left.cast(pa.float64()).to_pylist() == [1.5, None, 2.0]
+
+
+def test_an_order_of_categories_stays_without_the_one_that_is_a_gap() -> None:
+    levels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0, 1, None]), ["unknown", "low", "high"], ordered=True)
+    found: dict[str, int] = {}
+    left = table_without(pa.table({"level": levels}), ["level"], "unknown", found).column("level")
+    assert left.to_pylist() == [None, "low", "high", None, "low", None]
+    assert left.type.ordered and left.chunk(0).dictionary.to_pylist() == ["low", "high"]
+    assert found == {'"unknown"': 2}
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("asked", [FLAT, {"x[:, 0]": -200.0, "x[:, 1]": -200.0, "y": -9999.0}], ids=str)
+def test_arrays_know_codes(tmp_path: Path, kind: Any, asked: NaValues) -> None:
+    own = columns()
+    x = np.column_stack([np.round(own["gas"]), own["count"]]).astype(kind)
+    y = np.round(own["y"]).astype(kind)
+    bare = x.astype(np.float64), y.astype(np.float64)
+    expected = [np.where(np.isin(array, FLAT), np.nan, array) for array in bare]
+    arrays = {"x": x, "y": y, "x_test": x[:9], "y_test": y[9:18]}
+    keys = {"task": "regression"}
+    same = {"x": expected[0], "y": expected[1], "x_test": expected[0][:9], "y_test": expected[1][9:18]}
+    streams = [File("", na_values=asked, **keys).holding(from_python(arrays)[0])]
+    np.savez(tmp_path / "d.npz", **arrays)
+    streams.append(File(tmp_path / "d.npz", na_values=asked, **keys))
+    for stream in streams:
+        assert samples(opened(stream)) == samples(opened(File("", **keys).holding(from_python(same)[0])))
+
+
+def test_svmlight_files_know_codes(tmp_path: Path) -> None:
+    lines = [f"{y} 1:{x} 2:{n}" for x, n, y in zip(GAS, np.where(GAPS["count"], -200, COUNT), Y, strict=True)]
+    (tmp_path / "d.svm").write_text("\n".join(lines))
+    source = opened(File(tmp_path / "d.svm", na_values={"feature 1": -200.0}))
+    assert source.facts["gaps"].startswith(f"{GAPS['count'].sum()} values missing")  # type: ignore[union-attr]
+
+
+def test_narrow_numbers_are_compared_as_they_were_written() -> None:
+    table = pa.table({"a": pa.array([1.0, -999.9, 2.0], pa.float32())})
+    assert table_without(table, ["a"], -999.9).column("a").to_pylist() == [1.0, None, 2.0]
+
+
+def test_how_many_are_codes_is_said_and_which_occur_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(written())
+    found = opened(File(tmp_path / "t.csv", na_values=(-200.0, -9999.0, "none", -77.0)))
+    coded = GAPS["gas"].sum() + GAPS["count"].sum()
+    assert f", {coded} of them written as -200, {GAPS['y'].sum()} of them written as -9999, in" in found.facts["gaps"]  # type: ignore[operator]
+    assert str(found.facts["gaps"]).endswith("; no value is -77, which na_values names")
+    with pytest.raises(ValueError, match=r'column "[a-z]+" is missing') as refusal:
+        opened(File(tmp_path / "t.csv", na_values=EVERYWHERE, missing="refuse"))
+    assert 'stream.missing = "drop"' in str(refusal.value)
+
+
+def test_models_know_the_codes(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(written())
+    keys = {"name": "file", "path": str(tmp_path / "t.csv"), "missing": "mean", "na_values": ["none", -200, -9999]}
+    experiment = {"topology": {"name": "ring", "nodes": 3}, "learner": "linear", "protocol": "consensus", "rounds": 20}
+    result = simulate(Experiment.from_dict({**experiment, "stream": keys}))
+    model: Model = result.model(0)
+    assert np.array_equal(model.predict(columns()), model.predict(columns(np.nan) | {"wind": columns(None)["wind"]}))
+    assert not np.array_equal(model.predict(columns()), model.predict(columns() | {"gas": GAS}))
+    coding = model.input_variables.coding
+    assert coding is not None
+    again = Coding.from_dict(json.loads(json.dumps(coding.to_dict())), "coding")
+    assert again.columns == coding.columns and again.columns[0].codes == ("none", -200.0, -9999.0)
+    dropped = simulate(Experiment.from_dict({**experiment, "stream": {**keys, "missing": "drop", "drop": ["wind"]}}))
+    with pytest.raises(ValueError, match='column "gas" is missing'):
+        dropped.model(0).predict(columns())
+
+
+@pytest.mark.parametrize(
+    ("asked", "output"),
+    [
+        ({"gaz": -200}, 'na_values = "gaz" is not a column of'),
+        ([True], "na_values = \\[true\\] must be a number or a string"),
+        (float("nan"), "na_values = nan must be"),
+        ({"gas": [[1]]}, "must be a number or a string"),
+    ],
+)
+def test_what_is_no_code_is_refused(tmp_path: Path, asked: Any, output: str) -> None:
+    (tmp_path / "t.csv").write_text(written())
+    keys = {"name": "file", "path": str(tmp_path / "t.csv"), "missing": "mean", "na_values": asked}
+    with pytest.raises((InputError, RefusedKey), match=output):
+        examine(
+            Experiment.from_dict(
+                {"topology": {"name": "ring", "nodes": 3}, "stream": keys, "learner": "linear", "protocol": "consensus"}
+            )
+        )
+
+
+def air() -> dict[str, Any]:
+    """Return measurements as a logger writes them: -200 far outside of some columns' values, and among others'."""
+    random = np.random.default_rng(1)
+    own = {
+        "CO(GT)": random.uniform(0.1, 9.0, 200),
+        "NOx(GT)": random.uniform(2.0, 1500.0, 200),
+        "T": random.normal(15.0, 9.0, 200),
+        "ozone": random.normal(1000.0, 300.0, 200),
+    }
+    return {name: np.where(random.uniform(size=200) < 0.1, -200.0, values.round(3)) for name, values in own.items()}
+
+
+def test_codes_are_suspected_across_columns() -> None:
+    (found,) = gap_codes(list(air()), list(air().values()))
+    assert (found.value, found.columns, found.everywhere) == (-200.0, tuple(air()), True)
+    assert found.occurs == sum((values == -200.0).sum() for values in air().values())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.where(np.arange(99) % 10 == 0, 30.0, np.arange(99) % 7),  # a jump upwards may be measured
+        np.where(np.arange(99) % 10 == 0, -1.0, np.arange(99) % 2),
+        np.arange(200) % 100,  # 99 is the next after 98
+        np.where(np.arange(99) == 5, -999.0, np.arange(99)),  # once
+        np.where(np.arange(99) % 9 == 0, -999.0, -1010.0 + np.arange(99)),  # among others
+        np.zeros(50),
+        np.full(50, np.nan),
+    ],
+)
+def test_what_may_be_measured_is_not_suspected(values: Any) -> None:
+    assert gap_codes(["a"], [values]) == ()
+
+
+@pytest.mark.parametrize("code", [-999.0, 9999.0, -99.9, 99999.0, -9999.0])
+def test_nines_are_suspected(code: float) -> None:
+    values = np.where(np.arange(90) % 9 == 0, code, np.linspace(-20.0, 40.0, 90))
+    (found,) = gap_codes(["a"], [values])
+    assert (found.value, found.occurs) == (code, 10)
+
+
+def test_init_names_the_codes_and_check_warns_of_them(tmp_path: Path) -> None:
+    own = air()
+    text = ",".join(own) + "\n" + "\n".join(",".join(map(str, row)) for row in zip(*own.values(), strict=True))
+    (tmp_path / "air.csv").write_text(text)
+    output = write_for(tmp_path / "air.csv", tmp_path / "e.toml", target="ozone")
+    assert "all of them written as -200" in output and "change stream.na_values if it was measured" in output
+    experiment = Experiment.from_file(tmp_path / "e.toml")
+    assert isinstance(experiment.stream, file.File) and experiment.stream.na_values == (-200.0,)
+    assert "as if it stood for gaps" not in as_text(examine(experiment))
+    bare = file.File(tmp_path / "air.csv", target="ozone")
+    facts = bare.open(3, 0, 10, None).facts
+    assert facts["gap_codes"] == (
+        f'-200 occurs {sum((v == -200).sum() for v in own.values())} times in "CO(GT)", "NOx(GT)", "T" and 1 more '
+        "columns, far from other values, as if it stood for gaps: name it in stream.na_values"
+    )
+
+
+def test_init_says_which_inputs_are_mostly_missing(tmp_path: Path) -> None:
+    rows = [f"{k if k % 5 == 0 else ''},{k if k % 5 else ''},{k / 7}" for k in range(100)]
+    (tmp_path / "t.csv").write_text("rare,often,y\n" + "\n".join(rows))
+    output = write_for(tmp_path / "t.csv", tmp_path / "e.toml")
+    assert "; rare is mostly missing: perhaps --drop" in output and "stream.na_values" not in output
+
+
+def test_init_names_the_columns_where_others_measure_the_value(tmp_path: Path) -> None:
+    own = air() | {"height": np.resize([-400.0, -200.0, 0.0, 350.0], 200)}
+    text = ",".join(own) + "\n" + "\n".join(",".join(map(str, row)) for row in zip(*own.values(), strict=True))
+    (tmp_path / "air.csv").write_text(text)
+    write_for(tmp_path / "air.csv", tmp_path / "e.toml", target="ozone")
+    assert '"CO(GT)" = [-200]' in (tmp_path / "e.toml").read_text()
+    experiment = Experiment.from_file(tmp_path / "e.toml")
+    assert isinstance(experiment.stream, file.File) and isinstance(experiment.stream.na_values, dict)
+    assert set(experiment.stream.na_values) == set(air())
+    examine(experiment)

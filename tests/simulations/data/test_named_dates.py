@@ -1,0 +1,151 @@
+"""Columns that are called by a time hold dates where all of their whole numbers, or short years, are some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from kernelswarm.simulations.core.data_description import Written
+from kernelswarm.simulations.data import file
+from kernelswarm.simulations.data.times import is_called_by_time, of_numbers, of_text
+
+File = partial(file.File, standardize=False)
+
+MANY = [datetime(2019, 12, 27, 6) + timedelta(hours=7 * k) for k in range(200)]
+
+
+def inputs(path: Path, values: Any, called: str = "date", **keys: Any) -> tuple[str, list[float]]:
+    """Return what a column of a csv file holds, and its values: of moments microseconds since 1970."""
+    lines = [f"{value},{k / 7}" for k, value in enumerate(values)]
+    (path / "t.csv").write_text("\n".join([f"{called},y", *lines]) + "\n")
+    return read(path / "t.csv", **keys)
+
+
+def read(path: Path, **keys: Any) -> tuple[str, list[float]]:
+    rows, _ = File(path, **keys).read()
+    return rows.held[0].kind, rows.points[:, 0].tolist()
+
+
+def since_1970(texts: Sequence[str], form: str) -> list[float]:
+    return [(datetime.strptime(text, form) - datetime(1970, 1, 1)) / timedelta(microseconds=1) for text in texts]
+
+
+@pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S"])
+@pytest.mark.parametrize("called", ["DATE", "time", "MESS_DATUM", "validDate", "YYYYMMDD"])
+def test_whole_numbers_are_the_moments_that_they_write(tmp_path: Path, form: str, called: str) -> None:
+    written = [moment.strftime(form) for moment in MANY]
+    assert inputs(tmp_path, written, called) == ("time", since_1970(written, form))
+
+
+def test_they_are_the_same_from_text_and_with_gaps(tmp_path: Path) -> None:
+    written = [int(moment.strftime("%Y%m%d")) for moment in MANY]
+    _, expected = inputs(tmp_path, written)
+    for column in (written, list(map(str, written)), [float(number) for number in written]):
+        table = pyarrow.table({"date": column, "y": np.arange(len(written)) / 7})
+        parquet.write_table(table, tmp_path / "t.parquet")
+        assert read(tmp_path / "t.parquet") == ("time", expected)
+    kind, found = inputs(tmp_path, [*written[:50], "NA", *written[51:]], missing="drop")
+    assert kind == "time" and np.isnan(found[50]) and found[:50] + found[51:] == expected[:50] + expected[51:]
+
+
+@pytest.mark.parametrize(
+    ("called", "values"),
+    [
+        ("level", [20210101, 20210102, 20210103]),  # called otherwise
+        ("update", [20210101, 20210102, 20210103]),
+        ("date", [20210101, 20210229, 20210301]),  # no such day
+        ("date", [17991231, 18000101, 18000102]),
+        ("date", [21001231, 21010101, 21010102]),
+        ("time", [202101012401, 202101012359, 202101010000]),
+        ("time", [1700000000, 1700003600, 1700007200]),  # seconds since 1970
+        ("day", [1, 2, 3]),
+        ("date", [20210101, 2021010112, 20210102]),
+        ("date", [20210101.5, 20210102, 20210103]),
+    ],
+)
+def test_all_others_stay_numbers(tmp_path: Path, called: str, values: list[float]) -> None:
+    assert inputs(tmp_path, values, called) == ("number", [float(value) for value in values])
+
+
+def test_numbers_are_dates_exactly_where_the_calendar_has_them() -> None:
+    numbers = np.arange(20231201, 20240401)
+    for number, found in zip(numbers, of_numbers(numbers.astype(float)), strict=True):
+        try:
+            assert [found] == since_1970([str(number)], "%Y%m%d")
+        except ValueError:
+            assert np.isnan(found)
+
+
+def test_rows_are_in_the_order_of_such_a_column(tmp_path: Path) -> None:
+    lines = [f"{moment:%Y%m%d},{k}" for k, moment in enumerate(MANY[::24])]
+    (tmp_path / "t.csv").write_text("\n".join(["DATE,y", *lines[::-1]]) + "\n")
+    source = File(tmp_path / "t.csv", order="time", test_fraction=0.2).open(1, 0, 99, None)
+    assert (np.diff(source.nodes[0].draw(7)[1][:, 0]) > 0.0).all()
+
+
+# Years of two digits
+
+
+@pytest.mark.parametrize(
+    ("form", "moments"),
+    [("%m/%d/%y", MANY), ("%m-%d-%y", MANY), ("%m/%d/%y %H:%M", MANY), ("%d.%m.%y", MANY)]
+    + [(form, [moment.replace(year=1994) for moment in MANY[20:]]) for form in ("%d/%m/%y", "%y/%m/%d", "%y-%m-%d")],
+)
+def test_years_of_two_digits_are_read_in_the_only_order(tmp_path: Path, form: str, moments: list[datetime]) -> None:
+    written = [moment.strftime(form) for moment in moments]
+    assert inputs(tmp_path, written, "Valid date") == ("time", since_1970(written, form))
+
+
+@pytest.mark.parametrize("written", [["05/01/22", "05/02/22"], ["31/01/22", "30/01/22"], ["22-05-01", "22-05-31"]])
+def test_several_orders_are_refused(tmp_path: Path, written: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"row \d, .* the day, the month or the year comes first"):
+        inputs(tmp_path, written)
+
+
+def test_codes_stay_words(tmp_path: Path) -> None:
+    assert inputs(tmp_path, ["10-10-10", "05-10-15"] * 9, "npk")[0] == "words"
+
+
+def test_what_a_column_has_shown_holds_for_one_date() -> None:
+    cases: list[tuple[Written, str]] = [("day", "2022-01-05"), ("month", "2022-05-01"), ("year", "2005-01-22")]
+    for written, expected in cases:
+        found = of_text(["05/01/22"], named=True, written=written)
+        assert found.times.values.tolist() == since_1970([expected], "%Y-%m-%d")
+        assert found.times.written == written
+    doubt = of_text(["05/01/22"], named=True).doubt
+    assert doubt is not None and doubt.choices == "the day, the month or the year"
+    assert of_text(["05/32/22"], named=True).odd.all()
+
+
+def test_models_take_dates_as_they_were(tmp_path: Path) -> None:
+    from kernelswarm import simulate
+
+    for form in ("%Y%m%d", "%m/%d/%y"):
+        written = [moment.strftime(form) for moment in MANY]
+        lines = [f"{text},{k / 7}" for k, text in enumerate(written)]
+        (tmp_path / "t.csv").write_text("\n".join(["date,y", *lines]) + "\n")
+        result = simulate(
+            topology={"name": "ring", "nodes": 3},
+            stream={"name": "file", "path": str(tmp_path / "t.csv")},
+            rounds=20,
+            learner="polk",
+            protocol="isolated",
+        )
+        model = result.model(0)
+        plain = [f"{moment:%Y-%m-%d}" for moment in MANY]
+        kind = int if form == "%Y%m%d" else str
+        one = model.predict({"date": [kind(written[5])]})
+        assert one[0] == model.predict({"date": plain})[5] == model.predict({"date": [*map(kind, written)]})[5]
+
+
+def test_names_of_columns_of_dates() -> None:
+    assert all(map(is_called_by_time, ["Date", "obs_time", "timestamp", "when", "DAY", "Zeitstempel", "dateTime"]))
+    assert not any(map(is_called_by_time, ["daylight", "runtime", "stage", "candidate", "x1", ""]))

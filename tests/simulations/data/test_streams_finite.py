@@ -1,0 +1,325 @@
+"""Finite data: which rows each node gets and in which order, for every format and split."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from kernelswarm.simulations.data import file
+from kernelswarm.simulations.data.array_files import Idx, read_idx
+from kernelswarm.simulations.data.contract import Array, NodeSource, Source
+from kernelswarm.simulations.data.openml import OpenML
+
+File = partial(file.File, standardize=False)
+"""Rows are known by their numbers, which are therefore taken as they stand."""
+
+
+def save(folder: Path, rows: int = 300, classes: int = 0, **arrays: npt.NDArray[Any]) -> Path:
+    """Write x whose first column is the row's number, and y: its double, or a class."""
+    random = np.random.default_rng(1)
+    number = np.arange(rows, dtype=np.float64)
+    y = random.integers(classes, size=rows) if classes else 2.0 * number
+    path = folder / "data.npz"
+    content: dict[str, Any] = {"x": np.column_stack([number, random.normal(size=rows)]), "y": y, **arrays}
+    np.savez(path, **content)
+    return path
+
+
+def everything(node: NodeSource) -> tuple[npt.NDArray[np.int64], Array]:
+    """Numbers of the rows a node learns from, in its order, and their targets."""
+    points, targets = node.draw(10_000)
+    return points[:, 0].astype(np.int64), targets
+
+
+def measured_on(node: NodeSource) -> npt.NDArray[np.int64]:
+    return node.held_out(0).points[:, 0].astype(np.int64)
+
+
+def every_row(source: Source) -> list[int]:
+    return sorted(
+        int(row) for node in source.nodes for part in (everything(node)[0], measured_on(node)) for row in part
+    )
+
+
+# Splits
+
+
+@pytest.mark.parametrize("split", ["iid", "label_skew", "patches", "sorted"])
+@pytest.mark.parametrize("nodes", [1, 2, 7])
+def test_every_row_goes_to_one_node_to_learn_from_or_to_be_measured_on(tmp_path: Path, split: Any, nodes: int) -> None:
+    source = File(save(tmp_path, classes=4), split=split, concentration=5.0).open(nodes, 0, 10_000, None)
+    for node in source.nodes:
+        points, targets = node.draw(0)
+        assert points.shape == (0, 2) and targets.shape == (0, 1)
+    assert every_row(source) == list(range(300))
+    assert source.lengths is not None and sum(source.lengths) == source.facts["rows"]
+    assert int(source.facts["rows"]) + int(source.facts["test_rows"]) == 300
+
+
+def test_iid_rows_are_shuffled_and_dealt_in_turn(tmp_path: Path) -> None:
+    source = File(save(tmp_path), test_fraction=0.25).open(3, 0, 10_000, None)
+    assert source.lengths == [75, 75, 75]
+    rows, targets = everything(source.nodes[0])
+    assert not np.array_equal(rows, np.sort(rows)) and np.array_equal(targets[:, 0], 2.0 * rows)
+    assert abs(rows.mean() - 150) < 4 * 300 / np.sqrt(12 * 75)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "file"])
+def test_rows_that_name_their_node_go_to_it_in_the_same_order_every_epoch(tmp_path: Path, order: Any) -> None:
+    owners = np.random.default_rng(0).choice([2, 5, 11], size=300)
+    source = File(save(tmp_path, node=owners), epochs=2, order=order).open(3, 0, 10_000, None)
+    for name, node in zip([2, 5, 11], source.nodes, strict=True):
+        rows, _ = everything(node)
+        once = rows[: len(rows) // 2]
+        assert np.array_equal(rows, np.tile(once, 2)) and np.array_equal(once, np.sort(once)) == (order == "file")
+        assert np.array_equal(np.sort(np.concatenate([once, measured_on(node)])), np.flatnonzero(owners == name))
+
+
+def test_nodes_of_the_data_can_be_ignored(tmp_path: Path) -> None:
+    path = save(tmp_path, node=np.repeat([0, 1], 150))
+    rows, _ = everything(File(path, node_column="").open(2, 0, 5, None).nodes[0])
+    assert rows.max() > 150
+
+
+def test_label_skew_shares_out_each_class_alike_for_learning_and_testing(tmp_path: Path) -> None:
+    labels = np.random.default_rng(0).integers(3, size=6000)
+    x = np.random.default_rng(1).normal(size=(6000, 2))
+    path = save(tmp_path, x=x, y=labels, x_test=x[:3000], y_test=labels[:3000])
+    source = File(path, split="label_skew", concentration=0.5).open(4, 5, 10_000, None)
+    learned = [np.bincount(node.draw(9999)[1][:, 0].astype(int), minlength=3) for node in source.nodes]
+    measured = [np.bincount(node.held_out(0).targets[:, 0].astype(int), minlength=3) for node in source.nodes]
+    sizes, test_sizes = np.bincount(labels), np.bincount(labels[:3000])
+    assert np.allclose(np.stack(learned) / sizes, np.stack(measured) / test_sizes, atol=2e-3)
+    assert np.stack(learned).sum(axis=0).tolist() == sizes.tolist()
+    assert np.ptp(np.stack(learned) / sizes) > 0.3
+
+
+def test_small_concentration_skews_more(tmp_path: Path) -> None:
+    path = save(tmp_path, rows=3000, classes=5)
+
+    def spread(concentration: float) -> float:
+        source = File(path, split="label_skew", concentration=concentration).open(5, 1, 10, None)
+        counts = np.stack([np.bincount(everything(node)[1][:, 0].astype(int), minlength=5) for node in source.nodes])
+        return float((counts / counts.sum(axis=0)).std())
+
+    assert spread(0.3) > 2 * spread(10.0) > 4 * spread(1000.0)
+
+
+def test_patches_are_the_same_regions_for_learning_and_testing(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    x, test = random.normal(size=(2000, 3)), random.normal(size=(900, 3))
+    path = save(tmp_path, x=x, y=x[:, 0], x_test=test, y_test=test[:, 0])
+    source = File(path, split="patches", split_columns=(0,)).open(5, 0, 10_000, None)
+    assert source.lengths == [400] * 5
+    parts = [np.concatenate([every_point(node), node.held_out(0).points])[:, 0] for node in source.nodes]
+    assert all(left.max() < right.min() for left, right in pairwise(parts))  # one column: intervals in order
+    assert sum(len(node.held_out(0).points) for node in source.nodes) == 900
+
+
+def every_point(node: NodeSource) -> Array:
+    node.restore({"samples": 0})
+    return node.draw(10_000)[0]
+
+
+def test_patches_by_two_columns_give_the_nodes_locations(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((800, 3))
+    locations = np.array([[0.0, 0.0], [0.0, 9.0], [9.0, 0.0], [9.0, 9.0]])
+    path = save(tmp_path, x=x, y=x[:, 2])
+    source = File(path, split="patches", split_columns=(0, 1), standardize=True).open(4, 0, 5, locations)
+    assert source.locations is not None
+    assert np.allclose(source.locations, [[0.25, 0.25], [0.25, 0.75], [0.75, 0.25], [0.75, 0.75]], atol=0.05)
+    assert File(path).open(4, 0, 5, locations).locations is locations
+
+
+def test_sorted_blocks_follow_the_target_or_a_column(tmp_path: Path) -> None:
+    path = save(tmp_path)
+    for stream, key in ((File(path, split="sorted"), 0), (File(path, split="sorted", split_columns=(1,)), 1)):
+        blocks = [every_point(node)[:, key] for node in stream.open(4, 0, 5, None).nodes]
+        assert all(left.max() < right.min() for left, right in pairwise(blocks))
+
+
+def test_shifted_targets_are_the_files_plus_an_offset(tmp_path: Path) -> None:
+    source = File(save(tmp_path), split="target_shift", shift=3.0).open(4, 0, 50, None)
+    shifts = []
+    for node in source.nodes:
+        rows, targets = everything(node)
+        held_out = node.held_out(0)
+        assert np.ptp(targets[:, 0] - 2.0 * rows) < 1e-9
+        shifts.append(targets[0, 0] - 2.0 * rows[0])
+        assert np.allclose(held_out.targets - 2.0 * held_out.points[:, :1], shifts[-1])
+    assert source.differences is not None
+    assert np.allclose(
+        [source.differences(node, range(4)) for node in range(4)], np.subtract.outer(shifts, shifts) ** 2
+    )
+
+
+def test_held_out_rows_are_at_most_as_many_as_asked(tmp_path: Path) -> None:
+    few, all_of_them = (File(save(tmp_path)).open(2, 0, count, None).nodes[0] for count in (7, 10_000))
+    assert len(measured_on(few)) == 7 and len(measured_on(all_of_them)) == 30
+    assert set(measured_on(few)) <= set(measured_on(all_of_them))
+    assert np.array_equal(everything(few)[0], everything(all_of_them)[0])
+
+
+def test_separate_test_rows_without_nodes_are_dealt_in_turn(tmp_path: Path) -> None:
+    x = np.zeros((90, 2))
+    path = save(tmp_path, node=np.repeat([0, 1, 2], 100), x_test=x, y_test=x[:, 0])
+    source = File(path).open(3, 0, 10_000, None)
+    assert [len(node.held_out(0).points) for node in source.nodes] == [30, 30, 30]
+    assert source.facts["held_out"] == "dealt round robin: the test rows name no node"
+    named = save(
+        tmp_path, node=np.repeat([0, 1, 2], 100), x_test=x, y_test=x[:, 0], node_test=np.repeat([0, 1, 2], [60, 20, 10])
+    )
+    assert [len(node.held_out(0).points) for node in File(named).open(3, 0, 10_000, None).nodes] == [60, 20, 10]
+
+
+def test_standardized_columns_have_mean_0_and_deviation_1(tmp_path: Path) -> None:
+    x = np.column_stack([np.random.default_rng(0).normal(50, 9, size=(500, 2)), np.full(500, 7.0)])
+    path = save(tmp_path, x=x, y=3.0 * x[:, 0])
+    source = File(path, standardize=True, standardize_targets=True).open(3, 0, 10_000, None)
+    points, targets = (np.concatenate(parts) for parts in zip(*[node.draw(999) for node in source.nodes], strict=True))
+    assert np.allclose(points.mean(axis=0), 0) and np.allclose(points.std(axis=0), [1, 1, 0])
+    assert np.allclose(targets.mean(), 0) and np.allclose(targets.std(), 1)
+    original = targets * float(source.facts["deviation_of_y"]) + float(source.facts["mean_of_y"])
+    assert np.isclose(original.mean(), 150, atol=3)
+    held_out = source.nodes[0].held_out(0)
+    assert np.allclose(held_out.points[:, 0], held_out.targets[:, 0])  # test rows move along
+
+
+# Formats
+
+TABLE = "a,b,place,y\n1,0.5,10,0\n2,0.25,20,1\n3,0.125,30,0\n4,1e-3,40,1\n5,-2,50,0\n6,+7,60,1\n"
+
+
+def one_node(stream: File, count: int = 1000) -> tuple[Source, Array, Array]:
+    source = stream.open(1, 0, count, None)
+    points, targets = source.nodes[0].draw(1000)
+    held_out = source.nodes[0].held_out(0)
+    points, targets = np.concatenate([points, held_out.points]), np.concatenate([targets, held_out.targets])
+    order = np.argsort(points[:, 0])
+    return source, points[order], targets[order]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".data"])
+def test_csv_columns_are_chosen_by_name(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(gzip.compress(TABLE.encode()) if ending.endswith("gz") else TABLE.encode())
+    source, points, targets = one_node(File(path, format="csv"))
+    assert source.classes == 2 and source.inputs == 3 and source.facts["task"] == "classification"
+    assert points.tolist() == [[1, 0.5, 10], [2, 0.25, 20], [3, 0.125, 30], [4, 1e-3, 40], [5, -2, 50], [6, 7, 60]]
+    assert targets[:, 0].tolist() == [0, 1, 0, 1, 0, 1]
+    source, points, targets = one_node(File(path, format="csv", target=("place", "b"), features=("a",)))
+    assert source.classes is None and points.tolist() == [[1], [2], [3], [4], [5], [6]]
+    assert targets[0].tolist() == [10, 0.5]
+
+
+def test_csv_of_another_house(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\ufeff x ; target\r\n 1.5 ;2.5\r\n2.5; 3.5\r\n", encoding="utf-8")
+    _, points, targets = one_node(File(path, delimiter=";", target="target", features=("x",)))
+    assert points.tolist() == [[1.5], [2.5]] and targets.tolist() == [[2.5], [3.5]]
+
+
+def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
+    table = pa.table({"y": [0.5, 1.5, 2.5, 3.5], "x": [1, 2, 3, 4], "node": [0, 0, 1, 1], "flag": [True, False] * 2})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    source = File(tmp_path / "t.parquet").open(2, 0, 5, None)
+    assert source.inputs == 2 and source.classes is None
+    held_out = source.nodes[1].held_out(0)
+    rows = np.concatenate([np.hstack(source.nodes[1].draw(5)), np.hstack([held_out.points, held_out.targets])])
+    assert sorted(rows.tolist()) == [[3, 1, 2.5], [4, 0, 3.5]]
+
+
+def test_a_test_file_may_order_its_columns_differently(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("a,b,y\n1,2,0.5\n3,4,1.5\n")
+    (tmp_path / "test.csv").write_text("y,b,a\n9.5,8,7\n")
+    source = File(tmp_path / "train.csv", test_path=tmp_path / "test.csv").open(1, 0, 5, None)
+    held_out = source.nodes[0].held_out(0)
+    assert source.lengths == [2] and held_out.points.tolist() == [[7, 8]] and held_out.targets.tolist() == [[9.5]]
+
+
+def test_labels_become_classes_in_increasing_order(tmp_path: Path) -> None:
+    (tmp_path / "t.svm").write_text("-1 1:0.5\n+1 1:1.5 3:2\n-1 1:2.5\n+1 2:9\n")
+    source, points, targets = one_node(File(tmp_path / "t.svm"))
+    assert source.classes == 2 and source.inputs == 3
+    assert source.description.classes is not None and source.description.classes.tolist() == [-1, 1]
+    assert points.tolist() == [[0, 9, 0], [0.5, 0, 0], [1.5, 0, 2], [2.5, 0, 0]]
+    assert targets[:, 0].tolist() == [1, 0, 1, 0]
+
+
+def test_svmlight_files_share_their_features(tmp_path: Path) -> None:
+    (tmp_path / "a.svm.gz").write_bytes(gzip.compress(b"0.5 1:1\n1.5 1:2\n"))
+    (tmp_path / "b.svm.gz").write_bytes(gzip.compress(b"2.5 4:1\n"))
+    source = File(tmp_path / "a.svm.gz", test_path=tmp_path / "b.svm.gz").open(1, 0, 5, None)
+    assert source.inputs == 4 and source.classes is None
+    assert source.nodes[0].held_out(0).points.tolist() == [[0, 0, 0, 1]]
+
+
+def test_the_task_follows_the_values_of_the_target_unless_it_is_said(tmp_path: Path) -> None:
+    whole, real = np.arange(300) % 5, (np.arange(300) % 5) / 2.0
+    assert File(save(tmp_path, y=whole)).open(1, 0, 5, None).classes == 5
+    assert File(save(tmp_path, y=whole), task="regression").open(1, 0, 5, None).classes is None
+    assert File(save(tmp_path, y=real)).open(1, 0, 5, None).classes is None
+    assert File(save(tmp_path, y=2.0 * real), task="classification").open(1, 0, 5, None).classes == 5
+    assert File(save(tmp_path, y=np.column_stack([whole, whole]))).open(1, 0, 5, None).targets == 2
+
+
+# IDX and OpenML
+
+
+def idx_bytes(values: npt.NDArray[Any], code: int = 8) -> bytes:
+    return struct.pack(f">HBB{values.ndim}I", 0, code, values.ndim, *values.shape) + values.tobytes()
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_idx_images_are_rows_of_pixels_from_0_to_1(tmp_path: Path, compress: bool) -> None:
+    images = np.random.default_rng(0).integers(256, size=(50, 3, 2), dtype=np.uint8)
+    labels = np.arange(50, dtype=np.uint8) % 10
+    for name, values in (("images", images), ("labels", labels)):
+        content = idx_bytes(values)
+        (tmp_path / name).write_bytes(gzip.compress(content) if compress else content)
+    stream = Idx(tmp_path / "images", tmp_path / "labels", tmp_path / "images", tmp_path / "labels")
+    source = stream.open(2, 0, 100, None)
+    assert (source.inputs, source.classes, source.lengths) == (6, 10, [25, 25])
+    rows = {tuple(row) for node in source.nodes for row in np.hstack(node.draw(100)).tolist()}
+    assert rows == {(*row, label) for row, label in zip((images.reshape(50, 6) / 255.0).tolist(), labels, strict=True)}
+    assert sum(len(node.held_out(0).points) for node in source.nodes) == 50
+
+
+def test_idx_numbers_are_big_endian_of_any_type(tmp_path: Path) -> None:
+    for code, dtype in ((0x09, ">i1"), (0x0B, ">i2"), (0x0C, ">i4"), (0x0D, ">f4"), (0x0E, ">f8")):
+        values = np.arange(-3, 3).reshape(3, 2).astype(dtype)
+        (tmp_path / "file").write_bytes(idx_bytes(values, code))
+        assert read_idx("images", tmp_path / "file").tolist() == values.tolist()
+
+
+def test_openml_names_become_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def fetch(**keys: Any) -> SimpleNamespace:
+        asked.append(keys)
+        target = np.array(["b", "a", "c"] * 10, dtype=object)
+        return SimpleNamespace(
+            data=np.arange(60.0).reshape(30, 2), target=target, feature_names=["u", "v"], target_names=["class"]
+        )
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    source = OpenML("iris", features=("v",), standardize=False).open(1, 0, 100, None)
+    assert source.classes == 3 and source.inputs == 1
+    points, targets = source.nodes[0].draw(100)
+    assert np.array_equal(targets[:, 0], np.array([1, 0, 2])[(points[:, 0] // 2).astype(int) % 3])
+    OpenML(554).open(1, 0, 5, None)
+    assert [(keys["name"], keys["data_id"], keys["version"]) for keys in asked] == [
+        ("iris", None, "active"),
+        (None, 554, "active"),
+    ]

@@ -1,0 +1,280 @@
+"""Tables as programs write them: each is read as what it is, or refused with the key that reads it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.data.csv_dialect import head_of
+from kernelswarm.simulations.data.file import File
+from kernelswarm.simulations.experiment.experiment import Experiment, digests
+from tests.helpers.command_line import Command
+
+ROWS = [(k * 0.5, k % 7 + 0.25, k * k + 0.125) for k in range(12)]
+BODY = "".join(f"{a},{b},{y}\n" for a, b, y in ROWS)
+PLAIN = f"a,b,y\n{BODY}"
+
+WRITTEN: dict[str, str | bytes] = {
+    "plain": PLAIN,
+    "comments above": f"# made by a logger\n# units: m, s\n\n{PLAIN}",
+    "comments between": "a,b,y\n# calibrated\n" + BODY.replace("\n", "\n# a pause\n", 3),
+    "a comment as header": f"# run 3\n# a,b,y\n{BODY}",
+    "preamble": f"Station Potsdam\nexported 2024-05-01\n\n{PLAIN}",
+    "preamble with more fields": f"Station,5,height,81,m\n{PLAIN}",
+    "preamble as wide as the table": f"Station Potsdam,,\n,,\n{PLAIN}",
+    "separator": "sep=;\n" + PLAIN.replace(",", ";"),
+    "quoted separator": '"sep=\t"\r\n' + PLAIN.replace(",", "\t").replace("\n", "\r\n"),
+    "separator and decimal commas": "sep=;\n" + PLAIN.replace(",", ";").replace(".", ","),
+    "byte order mark": PLAIN.encode("utf-8-sig"),
+    "UTF-16": PLAIN.encode("utf-16"),
+    "UTF-16 of big endians": b"\xfe\xff" + PLAIN.encode("utf-16-be"),
+    "UTF-32": PLAIN.encode("utf-32"),
+    "index of pandas": ",a,b,y\n" + "".join(f"{k},{line}\n" for k, line in enumerate(BODY.splitlines())),
+    "index of R": '"a","b","y"\n' + "".join(f'"{k + 1}",{line}\n' for k, line in enumerate(BODY.splitlines())),
+    "named index of R": '"a","b","y"\n' + "".join(f'"day {k}",{line}\n' for k, line in enumerate(BODY.splitlines())),
+    "index with a preamble": "Station\n,a,b,y\n" + "".join(f"{k},{line}\n" for k, line in enumerate(BODY.splitlines())),
+    "old Macintosh": PLAIN.replace("\n", "\r"),
+    "blanks": PLAIN.replace(",", " "),
+    "columns of blanks": "".join(
+        "  ".join(f"{field:>8}" for field in line.split(",")) + "  \n" for line in PLAIN.splitlines()
+    ),
+    "blanks and tabs": PLAIN.replace(",", " \t", 9).replace(",", "\t "),
+    "a comment as header, blanks": f"#  a b  y\n{BODY.replace(',', ' ')}",
+    "windows, blanks": PLAIN.replace(",", "   ").replace("\n", " \r\n"),
+    "gzip": gzip.compress(f"# packed\n{PLAIN}".encode("utf-16")),
+}
+
+
+def write(place: Path, text: str | bytes) -> Path:
+    path = place / "t.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_every_way_to_write_a_table_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
+    rows, _ = File(write(tmp_path, WRITTEN[kind])).read()
+    assert rows.columns == ("a", "b")
+    np.testing.assert_array_equal(rows.points, np.array(ROWS)[:, :2])
+    np.testing.assert_array_equal(rows.targets[:, 0], np.array(ROWS)[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (PLAIN.replace("b", "größe").encode("cp1252"), "encoding"),
+        (PLAIN.replace("b", "größe").encode("latin-1"), "encoding"),
+        (PLAIN.encode("utf-16-le"), "encoding"),
+        (PLAIN.encode("utf-16-be"), "encoding"),
+        ("of 3 fields, with commas, too\n" + PLAIN, "skip_lines"),
+    ],
+)
+def test_what_is_left_open_is_refused_with_the_key_that_reads_it(tmp_path: Path, text: str | bytes, key: str) -> None:
+    path = write(tmp_path, text)
+    values = {
+        "encoding": "utf-16-be"
+        if b"\0a" in path.read_bytes()
+        else "utf-16-le"
+        if b"\0" in path.read_bytes()
+        else "cp1252",
+        "skip_lines": 1,
+    }
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        File(path).read()
+    if key == "encoding":
+        assert isinstance(refused.value, RefusedKey) and refused.value.key == key
+        assert f'"{values[key]}"' in str(refused.value)
+    rows, _ = File(path, **{key: values[key]}).read()  # type: ignore[arg-type]
+    np.testing.assert_array_equal(rows.points, np.array(ROWS)[:, :2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN.replace("\n", ",\n").replace("a,b,y,", "a,b,y"),  # all rows end in a comma: not an index
+        "a,b,y\n" + BODY * 30 + "1,2,3,4\n" + BODY,  # one row too long is no end of a preamble
+        "a,y\n" + "".join(f"{k % 3},5,{k}\n" for k in range(9)),  # decimal commas between commas
+    ],
+)
+def test_a_broken_table_is_not_taken_for_another_one(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match="as many fields in every line as in the header"):
+        File(write(tmp_path, text)).read()
+
+
+def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path) -> None:
+    rows, _ = File(write(tmp_path, "y,b\n" + "#one,1\n#two,2\n" * 5), target="y").read()
+    assert len(rows) == 10 and set(rows.targets[:, 0]) == {"#one", "#two"}
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["\0"], ["#"], ["a"], ["#", "# "], ["sep=;"], ['"', "a,b"]])
+def test_the_header_of_nearly_nothing_is_left_to_the_reader(lines: list[str]) -> None:
+    assert head_of(lines, ",").skipped <= len(lines)
+
+
+def test_encodings_are_those_that_python_knows(tmp_path: Path) -> None:
+    for wrong in ("utf-9", "base64", "\0"):
+        with pytest.raises(RefusedKey, match="none that Python knows"):
+            File(tmp_path / "t.csv", encoding=wrong)
+    with pytest.raises(RefusedKey, match=r'"ascii" is not what .* is written in, byte 0xc3 in line 14'):
+        File(write(tmp_path, PLAIN + "ö,1,2\n"), encoding="ascii").read()
+
+
+def test_a_folder_of_parquet_parts_is_one_table_and_a_change_in_it_is_seen(tmp_path: Path) -> None:
+    whole = pyarrow.table({"a": [row[0] for row in ROWS], "b": [row[1] for row in ROWS], "y": [row[2] for row in ROWS]})
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for part, start in enumerate((0, 5, 9)):
+        parquet.write_table(whole.slice(start, (5, 4, 3)[part]), folder / f"part-{part:05}.parquet")
+    (folder / "_SUCCESS").touch()
+    rows, _ = File(folder).read()
+    np.testing.assert_array_equal(rows.points, np.array(ROWS)[:, :2])
+    experiment = Experiment.from_dict(
+        {
+            "rounds": 1,
+            "topology": {"name": "complete", "nodes": 2},
+            "stream": {"name": "file", "path": str(folder)},
+            "learner": {"name": "linear", "loss": "squared", "step_size": 0.1},
+            "protocol": {"name": "isolated"},
+        }
+    )
+    before = digests(experiment)
+    parquet.write_table(whole.slice(0, 3), folder / "part-00002.parquet")
+    assert set(before) == {"stream.path"} and digests(experiment) != before
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="is a folder: name a file in it"):
+        File(tmp_path / "empty").read()
+
+
+def test_an_excel_sheet_is_read_like_a_csv_file(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    first = book.active
+    for row in [("Station Potsdam",), (), ("a", "b", "größe", "y"), *((a, b, "<&>", y) for a, b, y in ROWS)]:
+        first.append(row)
+    book.create_sheet("empty")
+    path = tmp_path / "t.xlsx"
+    book.save(path)
+    rows, _ = File(path, drop=("größe",)).read()
+    np.testing.assert_array_equal(rows.points, np.array(ROWS)[:, :2])
+    np.testing.assert_array_equal(rows.targets[:, 0], np.array(ROWS)[:, 2])
+    second = book.create_sheet("second")
+    second.append(("a", "y"))
+    second.append((1, True))
+    book.save(path)
+    with pytest.raises(RefusedKey, match="has several: use one of Sheet, second") as refused:
+        File(path).read()
+    assert refused.value.key == "sheet"
+    assert File(path, sheet="second").read()[0].targets.tolist() == [[1]]
+    with pytest.raises(RefusedKey, match='did you mean "second"'):
+        File(path, sheet="secnd").read()
+    path.write_bytes(b"PK not a book")
+    with pytest.raises(ValueError, match="cannot be read as Excel"):
+        File(path).read()
+
+
+def test_excel_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r'pip install "kernelswarm\[excel\]", or save the sheet as csv'):
+        File(tmp_path / "t.xlsx").read()
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "cp1252": lambda path: path.write_bytes(PLAIN.replace("b", "größe").encode("cp1252")),
+    "preamble": lambda path: path.write_text("Station Potsdam\n\n" + PLAIN),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_init_says_how_it_read_a_file_and_writes_a_file_that_reads_it(call: Command, kind: str) -> None:
+    WRITERS[kind](Path("t.csv"))
+    answer = call("init", "--data", "t.csv")
+    assert answer.code == 0, answer.err
+    assert ("read as cp1252" in answer.out) is (kind == "cp1252")
+    assert Experiment.from_file("experiment.toml").stream.read()[0].points.shape == (12, 2)  # type: ignore[attr-defined]
+
+
+def test_a_file_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
+    for text in (BODY, f"# from a logger\n{BODY}", BODY.replace(",", " "), f"sep=;\n{BODY.replace(',', ';')}"):
+        rows, _ = File(write(tmp_path, text), target="x3", task="regression").read()
+        assert rows.columns == ("x1", "x2") and rows.target_columns == ("x3",)
+        np.testing.assert_array_equal(np.column_stack([rows.points, rows.targets]), ROWS)
+    flowers = "".join(f"{a},{('setosa', 'other')[k % 2]},{'?' if k == 0 else b}\n" for k, (a, b, _) in enumerate(ROWS))
+    rows, _ = File(write(tmp_path, flowers), target="x2", missing="drop").read()
+    assert rows.columns == ("x1", "x3") and len(rows) == 12 and np.isnan(rows.points[0, 1])
+    rows, _ = File(write(tmp_path, "3,4,5\n" + BODY), target="x3", task="regression", skip_lines=1).read()
+    assert len(rows) == 12
+    with pytest.raises(RefusedKey, match=r'the column "y".* x1, x2, x3'):
+        File(write(tmp_path, BODY)).read()
+    with pytest.raises(RefusedKey, match=r'target = "y" is not a column .* use one of x1, x2, x3'):
+        File(write(tmp_path, BODY), target="y").read()
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["400,410.5,y", "400,410,class", "2001,2002,", "0,a,y", "sample 1,2,3", "0,1,2", "2001,2002,2003"],
+    ids=str,
+)
+def test_a_header_with_numbers_in_it_stays_one(header: str, tmp_path: Path) -> None:
+    body = "".join(f"{a},{b},{'ab'[k % 2]}\n" for k, (a, b, _) in enumerate(ROWS))
+    lines = [header, *body.splitlines()]
+    assert head_of(lines, ",").names == () and head_of(lines, ",").skipped == 0
+
+
+def test_numbers_parted_by_blanks_may_end_in_a_tab_and_a_name(tmp_path: Path) -> None:
+    body = "".join(f'{a}   {b:8.3f}\t"a car {k % 3}"\n' for k, (a, b, _) in enumerate(ROWS))
+    found, _ = File(write(tmp_path, "".join(f"9.0  {line}" for line in body.splitlines(True))), target="x1").read()
+    assert found.columns == ("x2", "x3", "x4")
+    np.testing.assert_allclose(np.array(found.points[:, :2], dtype=float), np.round(np.array(ROWS)[:, :2], 3))
+    dates = "time\ty\n" + "".join(f"2024-01-01 10:{k:02d}\t{k}.5\n" for k in range(20))
+    assert File(write(tmp_path, dates)).read()[0].columns == ("time",)
+    pair = "".join(f"{k % 3} {k % 3 + 1}\t{k}.5\n" for k in range(20))  # two numbers may be one field
+    assert len(File(write(tmp_path, "two of them\ty\n" + pair), task="regression").read()[0].columns) == 1
+
+
+def test_names_with_blanks_part_no_fields(tmp_path: Path) -> None:
+    one = "".join(f"{a} km,{y}\n" for a, _, y in ROWS)
+    rows, _ = File(write(tmp_path, f"the way,y\n{one}".replace(" km", "")), task="regression").read()
+    assert rows.columns == ("the way",)
+    quoted = "".join(f'{a}   "New York"  {y}\n' for a, _, y in ROWS)
+    rows, _ = File(write(tmp_path, f"a b y\n{quoted}"), task="regression").read()
+    assert rows.kinds[1].words == ("New York",)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_tables_written_in_any_way_are_never_read_as_other_ones(seed: int, tmp_path: Path) -> None:
+    """Read as they are or refused: delimiter, decimal mark, header, quotes, comments and ends of lines are drawn."""
+    random = np.random.default_rng(seed)
+    rows, columns = int(random.integers(2, 30)), int(random.integers(2, 6))
+    delimiter, decimal = str(random.choice([",", ";", "\t", "|", " "])), str(random.choice([".", ","]))
+    header, quoting = random.random() < 0.7, int(random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
+    values = np.round(random.normal(size=(rows, columns)) * 10.0 ** random.integers(-2, 5, size=columns), 4)
+    words = random.choice(["the west", "no;rth", "e,ast"], size=rows) if columns > 2 else None
+    text = io.StringIO()
+    written = csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\n")
+    if header:
+        written.writerow([["a", "b c", "x.1", "2020", "T [K]"][k] for k in range(columns)])
+    for k in range(rows):
+        line = [f"{value}".replace(".", decimal) for value in values[k]]
+        written.writerow(line if words is None else [line[0], words[k], *line[2:]])
+    content = ("# made by hand\n" if random.random() < 0.3 else "") + text.getvalue()
+    path = write(tmp_path, content.replace("\n", "\r\n") if random.random() < 0.3 else content)
+    try:
+        found, _ = File(path, target="a" if header else "x1", task="regression").read()
+    except ValueError:
+        return
+    np.testing.assert_array_equal(found.targets[:, 0], values[:, 0])
+    numbers = [place for place, column in enumerate(found.held) if column.kind == "number"]
+    assert len(found.columns) == columns - 1 and len(numbers) == columns - 1 - (words is not None)
+    np.testing.assert_array_equal(found.points[:, numbers], values[:, 1 if words is None else 2 :])
+    if words is not None:
+        assert [found.held[0].words[int(place)] for place in found.points[:, 0]] == words.tolist()

@@ -1,0 +1,198 @@
+"""Certainty that travels: the round with it is that of the formulas, and the same however a network is run."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.nodes.agent import learn_from_surer_in
+from kernelswarm.agents.nodes.population import Population
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.replay import certainty_of
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.forecast import message_bytes
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.equality import same
+from tests.helpers.link_mixes import GRAPH
+from tests.helpers.naive_network import Batches
+from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
+
+BLOCKS = [[0, 3], [1], [2, 4]]
+KERNEL = {"name": "gaussian", "bandwidth": 0.15}
+CLASSES = {
+    "stream": {"name": "gaussian_mixture", "classes": 3, "split": "label_skew"},
+    "learner": {"name": "newton", "loss": "multiclass_logistic", "kernel": {"name": "gaussian"}, "batch_size": 2},
+}
+CASES = {
+    "rls": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30}},
+    "rls, forgetting": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30, "forgetting": 0.95}},
+    "rls, walking": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30, "process_noise": 0.01}},
+    "krls": {"learner": {"name": "krls", "kernel": KERNEL, "batch_size": 2}},
+    "newton": {"learner": {"name": "newton", "kernel": KERNEL}},
+    "newton, fresh points": {
+        "learner": {"name": "newton", "kernel": KERNEL, "batch_size": 3, "forgetting": "auto"},
+        "replay": 0,
+    },
+    "classes": CLASSES,
+}
+
+
+def described(rounds=20, certainty=3.0, replay=1, **tables):
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": {"name": "sine_regression", "noise": 0.3, "split": "patches"},
+            "protocol": {"name": "consensus", "penalty": 5.0, "replay": replay, "certainty": certainty},
+            "rounds": rounds,
+            "evaluate_every": rounds,
+            "evaluation": {"local_samples": 20, "global_samples": 60},
+            **tables,
+        }
+    )
+
+
+def learned(engine):
+    return {
+        agent.node: {**agent.learner.snapshot(agent.state), "sent": np.array(agent.tally.scalars_sent)}
+        for block in engine.blocks
+        for agent in block.agents
+    }
+
+
+def test_the_network_follows_the_formulas():
+    """Dense least squares on the same features, with inverses in the place of factors."""
+    penalty, ratio, rounds, batch = 5.0, 3.0, 15, 2
+    learner = {**CASES["rls"]["learner"], "batch_size": batch, "step_size": 0.3, "ridge": 0.1}
+    experiment = described(rounds, ratio, 2, learner=learner)
+    engine, network = engine_after(experiment), open_network(experiment)
+    features = network.plans[0].learner.init(1, 1).function.features
+    samples, nodes = Batches(network), sorted(GRAPH)
+    size = features(np.zeros((1, 1))).shape[1]
+    inverse = {i: np.eye(size) / 0.2 for i in nodes}  # the ridge times the loss's curvature of 2
+    weights, taught = {i: np.zeros(size) for i in nodes}, 0
+    for _ in range(rounds):
+        batches = samples.draw(batch)
+        at = {i: features(batches[i][0]) for i in nodes}
+        own = {i: [(i, at[i])] * GRAPH.degree(i) + [(j, at[j]) for j in sorted(GRAPH[i])] for i in nodes}
+
+        def row_sum(i, z, inverse=inverse, own=own):
+            return sum(np.abs(z @ inverse[i] @ other.T).sum() for _, other in own[i])
+
+        moves = {i: np.zeros(size) for i in nodes}
+        lessons = {i: [] for i in nodes}
+        for i in nodes:
+            for j, z in [(k, z) for k in (i, *sorted(GRAPH[i])) for z in at[k]]:
+                variances = [(z @ inverse[k] @ z, k) for k in (sorted(GRAPH[i]) if j == i else [j])]
+                mine = z @ inverse[i] @ z
+                least, teacher = min(variances)
+                if mine > ratio * least:
+                    lessons[i].append((z, z @ weights[teacher], ratio * least))
+                for theirs, k in variances:
+                    if mine <= ratio * theirs and theirs <= ratio * mine:
+                        pull = min(penalty, 1.0 / (row_sum(i, z) + row_sum(k, z)))
+                        moves[i] -= pull * (z @ weights[i] - z @ weights[k]) * (inverse[i] @ z)
+        for i in nodes:
+            weights[i] = weights[i] + moves[i]
+            observed = [(z, float(y[0]), 0.5) for z, y in zip(at[i], batches[i][1], strict=False)]
+            for z, target, noise in [*observed, *((z, value, -limit) for z, value, limit in lessons[i])]:
+                gain, before = inverse[i] @ z, z @ inverse[i] @ z
+                if noise < 0.0:  # what is to be left
+                    if before <= -noise:
+                        continue
+                    taught += 1
+                    noise = before * -noise / (before + noise)
+                gain = gain / (before + noise)
+                weights[i] = weights[i] + gain * (target - z @ weights[i])
+                inverse[i] = inverse[i] - np.outer(gain, z @ inverse[i])
+    assert taught > 50
+    for agent in engine.blocks[0].agents:
+        assert agent.state.function.coefficients[:, 0] == pytest.approx(weights[agent.node], rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_ways_to_run_a_network_give_the_same_bits(case):
+    experiment = described(**CASES[case])
+    engine = engine_after(experiment)
+    assert all(isinstance(block._population, Population) for block in engine.blocks)
+    whole = learned(engine)
+    assert same(whole, learned(engine_after(experiment, BLOCKS)))
+    assert same(whole, learned(engine_after(experiment, BLOCKS, plain=True)))
+    assert_the_same_from_snapshots(experiment, (9,), 11, BLOCKS)
+    assert not same(whole, learned(engine_after(described(**{**CASES[case], "certainty": 0.0}))))
+
+
+def test_variances_are_counted():
+    experiment = described(7, replay=3, **CASES["krls"])
+    sent = sum(agent.tally.scalars_sent for agent in engine_after(experiment).blocks[0].agents)
+    each, directed = (1 + 2 + 2 + 2) * (2 + 3), 2 * GRAPH.number_of_edges()
+    assert sent == 7 * directed * each
+    assert f"{directed * each:,}" in as_text(examine(experiment))
+    assert message_bytes(open_network(experiment).plans, EXACT) == 8 * each
+
+
+def test_what_was_taught_reaches_nodes_that_never_see_it():
+    errors = [simulate(described(80, certainty, **CASES["rls"])).final["global_error"] for certainty in (0.0, 4.0)]
+    assert errors[1] < 0.6 * errors[0]
+
+
+def test_a_node_learns_from_the_surest_and_both_ends_know_it():
+    variances, others = np.array([8.0, 1.0, 1.0]), np.array([[1.0, 9.0, 1.5], [0.5, 1.0, 0.9], [3.0, 1.0, 1.0]])
+    values, answers = np.array([[1.0], [2.0], [3.0]]), np.arange(9.0).reshape(3, 3, 1)
+    pulls, curvatures, taught = np.ones((3, 3, 1)), np.ones((3, 3)), np.empty((3, 3))
+    learn_from_surer_in(4.0, variances, others, values, answers, pulls, curvatures, 1, (0.5, 2.0), taught)
+    assert taught.tolist() == [[3.0, 0.5 * (1.0 - 3.0), 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert curvatures.tolist() == pulls[:, :, 0].tolist() == [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+
+
+def test_rounding_does_not_say_whether_a_lesson_is_learned_again():
+    """It leaves s times the teacher's variance, up to the last bits: there pairs pull, on whichever side they are."""
+    learned, teacher = 4.0 * (1.0 + np.array([-3e-16, 0.0, 3e-16, 1e-9, -1e-9, 1e-3])), np.ones((1, 6))
+    values = np.zeros((6, 1))
+    pulls, curvatures, taught = np.ones((1, 6, 1)), np.ones((1, 6)), np.empty((6, 3))
+    learn_from_surer_in(4.0, learned, teacher, values, np.zeros((1, 6, 1)), pulls, curvatures, 6, (1.0, 1.0), taught)
+    assert curvatures[0].tolist() == [1.0] * 5 + [0.0] and taught[:, 2].tolist() == [0.0] * 5 + [4.0]
+    pulls, curvatures, taught = np.ones((1, 6, 1)), np.ones((1, 6)), np.empty((6, 3))
+    taught_one = teacher[0], learned[np.newaxis]  # the teacher's end of the same pairs
+    learn_from_surer_in(4.0, *taught_one, values, np.zeros((1, 6, 1)), pulls, curvatures, 6, (1.0, 1.0), taught)
+    assert curvatures[0].tolist() == [1.0] * 5 + [0.0] and not taught[:, 2].any()
+
+
+@pytest.mark.parametrize(("ratio", "overstated"), [(4.0, 1.0), (6.0, 1.0), (2.0, 1.125), (1.5, 1.375**2 / 1.5)])
+def test_at_a_point_four_never_overstates_whatever_errors_have_in_common(ratio, overstated):
+    """The errors e_i and e_j, of the variances 1 and v, may depend on each other in any way."""
+    v = np.linspace(1e-9, 1.0 / ratio, 20001)
+    share = 1.0 - ratio * v  # of f_j - f_i that node i takes over
+    worst = ((1.0 - share) + share * np.sqrt(v)) ** 2  # where the errors are multiples of each other
+    assert (worst / (ratio * v)).max() == pytest.approx(max(overstated, worst[-1] / (ratio * v[-1])), rel=1e-6)
+
+
+def test_points_that_lean_on_each_other_can_be_overstated():
+    """A function of n + 1 numbers of which a teacher knows each to within 1: see docs/decisions/0055."""
+    n, ratio, lean = 40, 4.0, 0.2
+    information = 1e-9 * np.eye(n + 1)
+    axes = np.eye(n + 1)
+    leaning = [math.cos(lean) * axes[0] + math.sin(lean) * axis for axis in axes[1:]]
+    for z in [axes[0], *leaning, *axes[1:]]:
+        mine = z @ np.linalg.solve(information, z)
+        if mine > ratio:
+            information += (1.0 / ratio - 1.0 / mine) * np.outer(z, z)
+    assert axes[0] @ np.linalg.solve(information, axes[0]) < 0.5  # where the teacher's own variance is 1
+
+
+def test_what_does_not_fit_is_refused():
+    assert certainty_of(Consensus()) == certainty_of("a protocol of a user's own") == 0.0
+    for certainty in (1.0, -2.0, math.inf, math.nan):
+        with pytest.raises(RefusedKey, match="certainty"):
+            Consensus(certainty=certainty)
+    for keys in ({"form": "one_sided"}, {"step": "explicit"}, {"as_published": True}):
+        with pytest.raises(RefusedKey, match=r"certainty.*symmetric"):
+            Consensus(certainty=4.0, **keys)
+    with pytest.raises(RefusedKey, match='robust = "trust"'):
+        Consensus(certainty=3.0, robust="trust")
+    with pytest.raises(InputError, match="polk of node 0 does not know how certain"):
+        open_network(described(learner={"name": "polk"}))

@@ -1,0 +1,182 @@
+"""Where data ends within a mini-batch, a sample's step is what it always was: eta / b."""
+
+import warnings
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.nodes import passes
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Laplacian
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols import tolerances
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.controls import Centralized, Isolated
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.simulations.data.contract import HeldOut, Source
+from kernelswarm.simulations.data.finite import FiniteSource
+from kernelswarm.simulations.engine.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import build, describe
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from tests.contracts.specimens import SIZES, TRANSITIONS
+from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
+ROWS = (7, 5, 8, 6)
+ETA, BATCH = 0.15, 3
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A sine in noise, so many rows at each node."""
+
+    rows: tuple[int, ...] = ROWS
+
+    def open(self, nodes, seed, held_out, locations):
+        random = np.random.default_rng(seed)
+        sources = []
+        for count in self.rows:
+            x = random.uniform(size=(count, 1))
+            test = random.uniform(size=(held_out, 1))
+            y = np.sin(6 * x) + 0.3 * random.standard_normal((count, 1))
+            sources.append(FiniteSource(x, y, HeldOut(test, np.sin(6 * test)), 1))
+        return Source(1, 1, None, sources, lengths=list(self.rows))
+
+
+def experiment(protocol, stream=None, graph=GRAPH, batch=BATCH, eta=ETA, epsilon=0.0, bandwidth=0.3, **keys):
+    learner = Polk(
+        kernel=Laplacian(bandwidth),
+        step_size=Constant(eta),
+        regularization=0.02,
+        batch_size=batch,
+        budget=Epsilon(epsilon),
+    )
+    return Experiment(topology=graph, stream=stream or Rows(), learner=learner, protocol=protocol, **keys)
+
+
+NUMBERS = {
+    "dispersion_weight": 0.01,
+    "insensitivity": 0.1,
+    "aggressiveness": 1.0,
+    "weight_bound": 1e300,
+    "low": 0.0,
+    "high": 1.0,
+    "quantization": 0.1,
+    "tracking_rate": 0.2,
+    "points": [[0.0], [0.5], [1.0]],
+}
+"""In place of words, by the key."""
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_partial_batch_is_a_step_as_much_smaller(name):
+    keys = {"step_size": 0.1, "regularization": 0.001, **SIZES[name]}
+    table = describe(build("learner", {"name": name, **SIZES[name]}))
+    for key in ("budget", "tracking_budget"):
+        if key in table:
+            keys[key] = {"epsilon": 1e-3}
+    if "regularization" not in table:
+        del keys["regularization"]
+    keys |= {key: number for key, number in NUMBERS.items() if key in table}  # the same for batches of either size
+    whole = build("learner", {"name": name, **keys, "batch_size": 8})
+    few = {"batch_size": 2, "step_size": 0.1 * 2 / 8}
+    if "regularization" in keys:
+        few["regularization"] = keys["regularization"] * 8 / 2
+    smaller = build("learner", {"name": name, **keys, **few})
+    stream = build("stream", TRANSITIONS if name == "policy_evaluation" else "sine_regression")
+    points, targets = stream.open(1, 0, 10, None).nodes[0].draw(82)
+    outputs = whole.loss.outputs(1, None)
+    state = whole.init(1, outputs)
+    passes.learn(whole, state, points[:80], targets[:80])
+    arrays = whole.snapshot(state)
+    other = smaller.init(1, outputs)
+    smaller.restore(other, arrays)
+    before = whole.function(state).values(points)
+    passes.learn(whole, state, points[80:], targets[80:])
+    passes.learn(smaller, other, points[80:], targets[80:])
+    after = whole.function(state).values(points)
+    assert np.abs(after - before).max() > 1e-6  # something was learned
+    np.testing.assert_allclose(after, smaller.function(other).values(points), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
+@pytest.mark.parametrize("protocol", ["consensus", "proximity"])
+@pytest.mark.parametrize("replay", [0, 2])
+def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step, replay):
+    penalty, gamma, delta = 0.4, 0.001, 0.5
+    if protocol == "consensus":
+        rule = Consensus(penalty, form, step, replay=replay)
+    else:
+        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=1.0, replay=replay)
+    engine = SerialEngine([open_network(experiment(rule)).plans])
+    engine.run(4)
+    samples = Batches(open_network(experiment(rule)))
+    nodes = {i: NaiveNode(Laplacian(0.3), 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
+    for _ in range(4):
+        batches = samples.draw(BATCH)
+
+        def strength(i, j):
+            return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no samples, no gap
+            constraint_values = squared_loss_round(
+                nodes, batches, strength, ETA, 0.02, form == "symmetric", step == "implicit", BATCH
+            )
+        for (i, j), gap in constraint_values.items():
+            eta = ETA * len(batches[i][1]) / BATCH
+            if eta:
+                nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + eta * (gap - gamma))
+    x = np.linspace(0.0, 1.0, 40)[:, None]
+    for agent in engine.blocks[0].agents:
+        np.testing.assert_allclose(agent.function.values(x), nodes[agent.node].values(x), rtol=1e-8, atol=1e-9)
+        if protocol == "proximity":
+            expected = [nodes[agent.node].duals[j] for j in agent.neighbors]
+            assert max(expected) > 0.0
+            np.testing.assert_allclose(agent.rule.duals(agent.links), expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [Isolated(), Isolated("explicit"), Consensus(0.3), Centralized(averaged=True)])
+def test_the_last_round_does_no_harm(rule):
+    # 202 = 25 * 8 + 2 rows a node
+    found = simulate(experiment(rule, Rows((202,) * 4), batch=8, eta=0.8, epsilon=0.01, rounds=50, evaluate_every=1))
+    np.testing.assert_array_equal(found.network["round"][-2:], [25, 26])
+    before, last = found.network["risk"][-2:]
+    assert last < before + 0.01  # the mean of two samples, each of weight .4, moved it by .1 and more
+    assert before < 0.05  # f = 0 has .5
+
+
+def test_a_stable_penalty_stays_stable_to_the_end():
+    rule = Consensus(
+        1.2, step="explicit"
+    )  # .8 / 8 * (2 + 1.2 * 3) = .56; with .8 / 2 in the last round it would be 2.2
+    found = simulate(experiment(rule, Rows((202,) * 4), batch=8, eta=0.8, epsilon=0.01, bandwidth=0.02, rounds=50))
+    assert found.summary["status"] == "done" and found.summary["rounds"] == 26
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+def test_centralized_learning_does_not_suffer_when_nodes_run_dry(averaged):
+    rows = (300, 60, 40, 20)
+    found = simulate(
+        experiment(
+            Centralized(averaged=averaged), Rows(rows), batch=1, eta=0.5, epsilon=0.005, rounds=400, evaluate_every=10
+        )
+    )
+    risk = found.network["risk"]
+    assert risk[-1] < 0.2
+    alive = risk[found.network["round"] > 60]
+    assert alive.max() < risk[found.network["round"] <= 60][-1] + 0.05
+    assert found.nodes["samples"][-1] == sum(rows) // 4
+
+
+def test_nodes_that_run_dry_are_counted():
+    found = simulate(experiment(Consensus(0.3), Rows((30, 12, 20, 30)), rounds=50, evaluate_every=1))
+    np.testing.assert_array_equal(found.network["learning"], [4] * 4 + [3] * 3 + [2] * 3)
+    assert found.summary["used_up"] == {"first": 4, "last": 10}
+    assert simulate(experiment(Consensus(0.3), rounds=2)).summary["used_up"] is None

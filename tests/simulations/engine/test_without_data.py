@@ -1,0 +1,302 @@
+"""Nodes without data learn from their neighbours alone, and nothing is measured on data that they do not have."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import kernelswarm as ks
+from kernelswarm.simulations.data.faulty import NoSamples
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.network import build_topology, open_network, open_stream
+from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.equality import same
+from tests.helpers.link_mixes import GRAPH, MIXES
+from tests.helpers.same_bits import assert_the_same_from_snapshots, states_after
+from tests.simulations.engine.test_counts_of_points import (
+    RULES,
+    assert_same_tables,
+)
+
+STATIONS = nx.Graph([("north", "gateway"), ("gateway", "hut"), ("hut", "south"), ("south", "attic")])
+ROWLESS = [{"nodes": ["gateway", "attic"], "data": False}]
+SOME_RULES = pytest.mark.parametrize("rule", ["one-sided", "symmetric", "proximity, explicit", "robust", "stacking"])
+PATH: dict[str, Any] = {
+    "topology": nx.path_graph(5),
+    "stream": {"name": "sine_regression", "noise": 0.3},
+    "learner": {"name": "polk", "step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.3}},
+    "protocol": {"name": "consensus", "penalty": 5.0},
+    "rounds": 40,
+    "node": [{"nodes": [1, 4], "data": False}],
+}
+WITH_DATA = (0, 2, 3)
+BLOCKS = [[0, 2], [1, 3, 4]]
+VECTORS: dict[str, dict[str, Any]] = {
+    name: {"protocol": name, "learner": {"name": "linear", "step_size": 0.1}}
+    for name in ("diffusion", "gradient_tracking", "odkla", "dkla", "multitask")
+}
+
+
+def described(**tables: Any) -> Experiment:
+    return Experiment.from_dict({**PATH, **tables})
+
+
+def readings(folder: Path, *names: str) -> Path:
+    """Write rows of some stations, each with inputs that no other has."""
+    lines = ["station,x,y"]
+    for place, name in enumerate(names):
+        lines += [f"{name},{place + k / 40},{math.sin(place + k / 40)}" for k in range(40)]
+    path = folder / "readings.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def of_file(path: Path, **tables: Any) -> Experiment:
+    stream = {"name": "file", "path": str(path), "node_column": "station", "standardize": False}
+    return described(topology=STATIONS, stream=stream, node=ROWLESS, rounds=20, **tables)
+
+
+def test_the_others_draw_what_a_network_of_them_alone_draws() -> None:
+    source = open_network(described()).source
+    alone = PATH["stream"]
+    wanted = open_stream(
+        described(topology=nx.path_graph(3), stream=alone, node=[]),
+        build_topology(described(topology=nx.path_graph(3), node=[])),
+    )
+    for place, own in zip(WITH_DATA, wanted.nodes, strict=True):
+        assert same(source.nodes[place].draw(50), own.draw(50))
+    for place in (1, 4):
+        points, targets = source.nodes[place].draw(50)
+        assert points.shape == (0, 1) and targets.shape == (0, 1)
+        assert len(source.nodes[place].held_out(7).points) == 0
+    assert source.truth is not None and wanted.truth is not None
+    points = np.linspace(0.0, 1.0, 9)[:, None]
+    np.testing.assert_array_equal(source.truth(2, points, 3), wanted.truth(1, points, 3))
+    assert np.isnan(source.truth(1, points, 3)).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rows_go_to_the_nodes_that_they_name(tmp_path: Path, reverse: bool) -> None:
+    names = ["south", "hut", "north"]
+    network = open_network(of_file(readings(tmp_path, *(reversed(names) if reverse else names))))
+    called = network.adjacency.names
+    assert called is not None and sorted(called) == sorted(STATIONS)
+    each = dict(zip(called, network.source.nodes, strict=True))
+    for place, name in enumerate(reversed(names) if reverse else names):
+        points = each[str(name)].draw(1000)[0]
+        assert len(points) and (np.floor(points) == place).all()
+    for name in ("gateway", "attic"):
+        assert isinstance(each[name], NoSamples)
+    edges = {frozenset(called[place] for place in edge) for edge in network.adjacency.edges.tolist()}
+    assert edges == {frozenset(edge) for edge in STATIONS.edges}
+
+
+def test_numbers_are_names_where_both_sides_have_them(tmp_path: Path) -> None:
+    graph = nx.Graph([(30, 7), (7, 110), (110, 20)])
+    experiment = of_file(readings(tmp_path, "30", "110", "20"))
+    experiment = Experiment.from_dict(
+        {**experiment.to_dict(), "topology": graph, "node": [{"nodes": [7], "data": False}]}
+    )
+    network = open_network(experiment)
+    assert network.adjacency.labels.tolist() == [7, 20, 30, 110]
+    found = [float(node.draw(1)[0][0, 0]) // 1 for node in network.source.nodes[1:]]
+    assert found == [2.0, 0.0, 1.0] and isinstance(network.source.nodes[0], NoSamples)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_a_label_means_the_node_that_had_it_before_nodes_were_numbered_anew(tmp_path: Path, placed: bool) -> None:
+    graph: nx.Graph[Any] = nx.path_graph(4)
+    nx.set_node_attributes(graph, {0: "b", 1: "gate", 2: "a", 3: "c"}, "name")
+    if placed:
+        nx.set_node_attributes(graph, {k: (float(k), 0.0) for k in graph}, "pos")
+    tables = of_file(readings(tmp_path, "a", "b", "c")).to_dict()
+    network = None
+    with pytest.warns(UserWarning, match="numbered anew"):
+        network = open_network(
+            Experiment.from_dict({**tables, "topology": graph, "node": [{"nodes": [1], "data": False}]})
+        )
+    assert network.adjacency.names == ["a", "b", "c", "gate"]
+    assert [isinstance(source, NoSamples) for source in network.source.nodes] == [False, False, False, True]
+    assert network.experiment.overrides[0].nodes == (3,)
+    assert sorted(network.adjacency.edges.tolist()) == [[0, 2], [0, 3], [1, 3]]
+
+
+def test_nothing_is_measured_where_nothing_is_known(tmp_path: Path) -> None:
+    result = simulate(of_file(readings(tmp_path, "north", "hut", "south"), evaluation={"level": 0.9}))
+    last = {name: column[-5:] for name, column in result.nodes.items()}
+    rowless = np.isin(last["name"], ["gateway", "attic"])
+    assert rowless.sum() == 2
+    assert np.isnan(last["risk"][rowless]).all() and np.isfinite(last["risk"][~rowless]).all()
+    assert (last["samples"][rowless] == 0).all() and np.isfinite(last["global_risk"]).all()
+    assert result.final["risk"] == pytest.approx(last["risk"][~rowless].mean(), rel=1e-12)
+    assert result.final["global_risk"] == pytest.approx(last["global_risk"].mean(), rel=1e-12)
+    assert result.summary["used_up"] is None or result.summary["used_up"]["first"] > 0
+
+
+def test_a_weight_vector_passes_through_a_node_without_data() -> None:
+    """Diffusion on a path: each node steps on its own samples, if it has some, and averages; held to the formula."""
+    graph = nx.path_graph(3)
+    learner = {"name": "linear", "step_size": 0.05, "intercept": False, "regularization": 0.0}
+    tables = {"protocol": {"name": "diffusion", "step": "explicit"}, "learner": learner, "rounds": 30}
+    experiment = described(topology=graph, node=[{"nodes": [1], "data": False}], **tables)
+    result = simulate(experiment)
+    sources = open_network(experiment).source.nodes
+    degrees = dict(graph.degree)
+    mix = np.zeros((3, 3))
+    for i, j in graph.edges:
+        mix[i, j] = mix[j, i] = 1.0 / (1.0 + max(degrees[i], degrees[j]))
+    mix += np.diag(1.0 - mix.sum(axis=1))
+    weights = np.zeros((3, 1))
+    for _ in range(30):
+        for place in (0, 2):
+            (x,), (y,) = sources[place].draw(1)
+            weights[place] -= 0.05 * 2.0 * x * (weights[place] * x - y)
+        weights = mix @ weights
+    found = np.array([result.model(node).predict([[1.0]]).ravel() for node in range(3)])
+    np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12)
+
+
+def test_replay_carries_what_is_known_past_a_node_without_data() -> None:
+    graph = nx.path_graph(4)
+    errors, verdicts = {}, {}
+    for replay in (0, 1):
+        protocol = {"name": "consensus", "penalty": 10.0, "replay": replay}
+        node = [{"nodes": [2, 3], "data": False}]
+        result = simulate(described(topology=graph, protocol=protocol, node=node, rounds=400))
+        errors[replay], verdicts[replay] = result.nodes["global_error"][-4:], result.verdict
+    assert errors[0][2] < 0.5 * errors[0][3]  # a neighbour of data learns at that neighbour's samples
+    assert errors[1][3] < 0.2 * errors[0][3]
+    assert "nothing reached 1 of 2 nodes without data: set protocol.replay = 1" in verdicts[0]["nothing_reached"]
+    assert "nothing_reached" not in verdicts[1]
+    alone = simulate(described(protocol="isolated"))
+    assert "take a protocol that sends something" in alone.verdict["nothing_reached"]
+    one_sided = simulate(described(protocol={"name": "consensus", "form": "one_sided"}))
+    assert 'set protocol.form = "symmetric"' in one_sided.verdict["nothing_reached"]
+    apart = nx.disjoint_union(nx.path_graph(3), nx.path_graph(2))
+    nodes = [{"nodes": [1, 3, 4], "data": False}]
+    weights = simulate(described(topology=apart, node=nodes, **VECTORS["diffusion"]))
+    found = weights.verdict["nothing_reached"]
+    assert "nothing reached 2 of 3 nodes" in found and "no path leads to them from a node with data" in found
+    assert "replay" not in found and "penalty" not in found  # which diffusion has not
+
+
+def on_links(links: str, **tables: Any) -> Experiment:
+    """Return a network of the nodes 0, 1, 2, 5 and 7 on such links, of which two have no data."""
+    mix = dict(MIXES.get(links, {}))
+    schedule = mix.pop("schedule", None)
+    found = described(**{"topology": GRAPH, "node": [{"nodes": [1, 7], "data": False}], **mix, **tables})
+    return found if schedule is None else replace(found, schedule=schedule)
+
+
+def assert_same_everywhere(experiment: Experiment) -> None:
+    stages = (1, 1, 2, 5, 20)
+    wanted = states_after(experiment, stages, plain=True)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(states_after(experiment, stages, blocks), wanted, strict=True):
+            assert same(one, other)
+    assert_the_same_from_snapshots(experiment, [3, 9], 12, BLOCKS, plain=True)
+
+
+@pytest.mark.parametrize("links", ["ideal", "bursts kept", "churn without memory", "long delay", "everything"])
+@SOME_RULES
+def test_the_same_bits_in_arrays_blocks_and_after_a_stop(rule: str, links: str) -> None:
+    if rule == "stacking" and links in ("churn without memory", "everything"):
+        links = "churn"  # neither triggers nor noise
+    assert_same_everywhere(on_links(links, protocol={**RULES[rule], "replay": 0.5}))
+
+
+@pytest.mark.parametrize("links", ["ideal", "everything"])
+@pytest.mark.parametrize("rule", VECTORS)
+def test_vectors_have_the_same_bits(rule: str, links: str) -> None:
+    assert_same_everywhere(on_links(links, **VECTORS[rule]))
+
+
+@pytest.mark.parametrize("name", ["consensus", "proximity", "stacking", "centralized", "batch"])
+def test_the_same_tables_in_threads_and_blocks(name: str) -> None:
+    if name in ("centralized", "batch"):
+        wanted = simulate(described(protocol=name, evaluation={"level": 0.9}))
+        assert np.isnan(wanted.nodes["risk"][-5:][[1, 4]]).all() and math.isfinite(wanted.final["global_risk"])
+    else:
+        assert_same_tables(described(protocol=name, evaluation={"level": 0.9}), 5)
+
+
+@pytest.mark.usefixtures("kept_ray")
+def test_ray_has_the_same_models() -> None:
+    experiment = described(rounds=12)
+    there = Experiment.from_dict({**experiment.to_dict(), "topology": PATH["topology"], "backend": "ray"})
+    assert simulate(there).summary["digest"] == simulate(experiment).summary["digest"]
+
+
+def test_a_run_on_disk_is_resumed_and_read(tmp_path: Path) -> None:
+    path = readings(tmp_path, "north", "hut", "south")
+    run(of_file(path, checkpoint_every=5), tmp_path / "run")
+    table = (tmp_path / "run" / "config.toml").read_text()
+    assert "data = false" in table and '"gateway"' in table
+    longer = resume(tmp_path / "run", ["rounds=30"]).result
+    assert longer.summary["digest"] == simulate(replace(of_file(path), rounds=30)).summary["digest"]
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["nodes"] == 5
+    model = ks.load_model(tmp_path / "run", node="gateway")
+    assert np.isfinite(model.predict([[0.3]])).all()
+
+
+def test_check_says_how_many_there_are_and_counts_the_others_samples() -> None:
+    text = as_text(examine(described()))
+    assert any(line.split() == ["nodes", "without", "data", "2"] for line in text.splitlines())
+    assert any(line.split() == ["samples", "a", "round", "3"] for line in text.splitlines())
+
+
+def test_automatic_numbers_are_those_of_the_others_data(tmp_path: Path) -> None:
+    experiment = of_file(readings(tmp_path, "north", "hut", "south"), learner="newton")
+    found = open_network(experiment).experiment
+    alone = Experiment.from_dict(
+        {**experiment.to_dict(), "topology": nx.path_graph(["north", "hut", "south"]), "node": []}
+    )
+    wanted = open_network(Experiment.from_dict({**alone.to_dict(), "topology": nx.path_graph(3)})).experiment
+    assert found.learner == wanted.learner
+    assert [override.data for override in found.overrides] == [False]
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        (
+            {"node": [{"nodes": [0, 1, 2, 3, 4], "data": False}]},
+            "every node of the network leaves nothing to learn from",
+        ),
+        ({"node": [{"nodes": [9], "data": False}]}, "there is no node 9"),
+        (
+            {"node": [{"nodes": [1]}]},
+            r"node\[0\]\.learner = {} changes nothing: give keys of the learner, or data = false",
+        ),
+        ({"node": [{"nodes": [], "data": False}]}, "must name at least one node"),
+    ],
+)
+def test_what_cannot_be_is_refused(tables: dict[str, Any], words: str) -> None:
+    with pytest.raises(ks.InputError, match=words):
+        open_network(described(**tables))
+
+
+def test_rows_of_a_node_that_is_said_to_have_none_are_refused(tmp_path: Path) -> None:
+    for names in (["north", "hut", "south", "attic"], ["north", "hut", "attic"]):
+        with pytest.raises(ks.InputError, match="node attic has no data, and the data have rows of it"):
+            open_network(of_file(readings(tmp_path, *names)))
+
+
+def test_the_remedy_for_nodes_that_data_do_not_name_works(tmp_path: Path) -> None:
+    experiment = of_file(readings(tmp_path, "north", "hut", "south"))
+    with pytest.raises(ks.InputError, match=r"the network alone has .*attic") as refused:
+        open_network(Experiment.from_dict({**experiment.to_dict(), "topology": STATIONS, "node": []}))
+    text = str(refused.value)
+    nodes = json.loads(text[text.index("nodes = ") + 8 : text.rindex(" and data")])
+    table = [{"nodes": nodes, "data": False}]
+    open_network(Experiment.from_dict({**experiment.to_dict(), "topology": STATIONS, "node": table}))

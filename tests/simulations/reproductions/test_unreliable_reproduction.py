@@ -1,0 +1,123 @@
+"""What is asked of networks on unreliable links, and what is made of the answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kernelswarm.graphs.schedules import Activation, Always
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.reproductions import link_conditions
+from kernelswarm.simulations.reproductions.link_conditions import (
+    BURST_LOSS,
+    GRAPHS,
+    PLAIN,
+    STREAMS,
+    SWEEPS,
+    Outcome,
+    Problem,
+    Thrift,
+    cheapest,
+    medians,
+    over_isolated,
+    shares,
+    values_of,
+)
+from kernelswarm.simulations.running.forecast import forecast, share_awake
+from kernelswarm.simulations.running.network import open_network
+
+RING = Problem("sine", "ring")
+
+
+def described(tables):
+    return Experiment.from_dict(
+        {
+            **tables,
+            "topology": {**GRAPHS["ring"], **tables.get("topology", {})},
+            "stream": dict(STREAMS["sine"]),
+            "learner": "polk",
+            "protocol": "consensus",
+        }
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, sweep in SWEEPS.items() for value in sweep.values])
+def test_every_kind_of_unreliability_is_as_much_as_it_says(name, value):
+    experiment = described(SWEEPS[name].tables(value))
+    links, clock = experiment.links, experiment.clock
+    found, awake = forecast(links, open_network(experiment).plans), share_awake(clock, np.array([0.5]))
+    expected = {"loss": value, "bursts": BURST_LOSS}.get(name, 0.0)
+    assert found.lost == pytest.approx(expected)
+    busy = {"delay": value, "bandwidth": math.ceil(5 / value) - 1}  # a message has 5 numbers
+    assert (found.delay, found.late) == (busy.get(name, 0.0), 0.0)
+    assert awake == pytest.approx({"awake": value, "churn": 1.0 - value}.get(name, 1.0))
+    assert clock.ideal != SWEEPS[name].asleep
+    assert links.bits == (value if name == "bits" else 64)
+    assert links.trigger.threshold == (value if name == "trigger" else 0.0)
+    assert experiment.schedule == (Activation(value) if name == "edges" else Always())
+    if name == "bursts":
+        assert 1.0 / links.loss.recovers == pytest.approx(value)
+
+
+def test_no_delay_is_dropped_as_too_old():
+    for delay in link_conditions.DELAYS:
+        experiment = described(link_conditions.delayed(delay))
+        assert forecast(experiment.links, open_network(experiment).plans).late == 0.0
+
+
+def test_a_stopped_run_counts_as_infinitely_wrong():
+    runs = [Outcome(1.0, 2.0, 8.0), Outcome(3.0, 4.0, 8.0), Outcome(np.nan, np.nan, np.nan, stopped=1)]
+    assert medians(runs) == Outcome(3.0, 4.0, 8.0, stopped=1)
+    most = medians([runs[0], runs[2], runs[2]])
+    assert np.isnan(most.error) and most.stopped == 2
+
+
+def test_the_cheapest_is_among_those_that_err_no_more():
+    rounded, rare, both = Thrift(8, 0.0, 1.0), Thrift(64, 0.1, 1.0), Thrift(8, 0.1, 1.0)
+    errors = {PLAIN: (2.0, 100.0), rounded: (2.09, 40.0), rare: (1.9, 60.0), both: (2.2, 10.0)}
+    found = {(RING, 1, thrift): Outcome(error, 0.0, sent) for thrift, (error, sent) in errors.items()}
+    found[Problem("field", "ring"), 1, rare] = found[RING, 8, rare] = Outcome(0.0, 0.0, 0.0)
+    cost = shares(found, RING, 1)
+    assert cost[PLAIN] == (1.0, 1.0) and cost[both] == pytest.approx((0.1, 1.1))
+    assert cheapest(cost) == rounded
+
+
+def test_isolated_nodes_are_those_of_the_same_clock():
+    found = {
+        ("ideal", RING, "isolated", 0.0): Outcome(2.0, 8.0, 0.0),
+        ("ideal", RING, "consensus", 0.0): Outcome(0.5, 1.0, 0.0),
+        ("loss", RING, "consensus", 0.5): Outcome(1.0, 2.0, 0.0),
+        ("awake", RING, "isolated", 0.2): Outcome(4.0, 16.0, 0.0),
+        ("awake", RING, "consensus", 0.2): Outcome(1.0, 2.0, 0.0),
+    }
+    assert values_of(found) == {"loss": [0.5], "awake": [0.2]}
+    assert over_isolated(found, "loss", RING, "consensus", 0.5, "error") == 0.5
+    assert over_isolated(found, "awake", RING, "consensus", 0.2, "error") == 0.25
+    assert over_isolated(found, "awake", RING, "consensus", 0.2, "disagreement") == 0.125
+
+
+def test_changing_networks_are_set_beside_isolated_nodes_of_their_stream():
+    found = {
+        (Problem("sine", "ring"), "isolated"): Outcome(2.0, 8.0, 0.0),
+        (Problem("sine", "ring"), "consensus"): Outcome(0.5, 1.0, 64_000.0),
+        (Problem("sine", "directed ring"), "consensus"): Outcome(1.0, 1.0, 32_000.0),
+        (Problem("patches", "ring"), "isolated"): Outcome(4.0, 8.0, 0.0),
+        (Problem("patches", "ring"), "consensus"): Outcome(0.1, 1.0, 64_000.0),
+    }
+    assert [(row.measured, row.settings[-5:]) for row in link_conditions.rows(found)] == [
+        ("consensus: 0.250", "64 kB"),
+        ("consensus: 0.500", "32 kB"),
+        ("consensus: 0.025", "64 kB"),
+    ]
+
+
+@pytest.mark.parametrize("problem", link_conditions.CHANGING_PROBLEMS, ids=lambda problem: problem.words)
+def test_every_changing_network_is_one_of_eight_nodes(problem):
+    network = open_network(described({"topology": dict(GRAPHS[problem.graph])}))
+    assert len(network.graph) == 8
+    conditions = network.plans[0].conditions
+    if "," in problem.graph:
+        assert conditions.timetable is not None
+    assert (conditions is not None and conditions.directed) == (problem.graph in ("directed ring", "three asked"))
