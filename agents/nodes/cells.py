@@ -18,6 +18,11 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
+CLEARLY = 1.0 - 1e-5
+"""The share of the least cost so far below which another one is less: among equal ones the first counts, and not what
+rounding makes of data far from 0."""
+
+
 class Cells(NamedTuple):
     """The cells of one node, at most K; the first ``used[0]`` are in use."""
 
@@ -79,7 +84,7 @@ def nearest_cell(cells: Cells, point: ReadOnly, lengths: ReadOnly) -> tuple[int,
     found, least = -1, np.inf
     for j in range(cells.used[0]):
         far = distance(cells.points[j], point, lengths)
-        if far < least:
+        if far < CLEARLY * least:
             found, least = j, far
     return found, least
 
@@ -92,7 +97,7 @@ def cheapest_pair(cells: Cells, lengths: ReadOnly) -> tuple[int, int, float]:
         for v in range(u + 1, cells.used[0]):
             share = cells.weights[u] * cells.weights[v] / (cells.weights[u] + cells.weights[v])
             cost = share * distance(cells.points[u], cells.points[v], lengths)
-            if cost < least:
+            if cost < CLEARLY * least:
                 first, second, least = u, v, cost
     return first, second, least
 
@@ -134,7 +139,7 @@ def learn(
     most = len(cells.weights)
     for n in range(len(points)):
         place, far = nearest_cell(cells, points[n], lengths)
-        if place >= 0 and (far <= near or (cells.used[0] == most and not makes_room)):
+        if place >= 0 and (CLEARLY * far <= near or (cells.used[0] == most and not makes_room)):
             join(cells, place, points[n], targets[n], 1.0, nothing)
             continue
         if cells.used[0] < most:
@@ -142,7 +147,7 @@ def learn(
             cells.used[0] += 1
         else:
             kept, opened, cost = cheapest_pair(cells, lengths)
-            if far * cells.weights[place] / (cells.weights[place] + 1.0) <= cost:
+            if CLEARLY * far * cells.weights[place] / (cells.weights[place] + 1.0) <= cost:
                 join(cells, place, points[n], targets[n], 1.0, nothing)
                 continue
             join(cells, kept, cells.points[opened], cells.targets[opened], cells.weights[opened], cells.spread[opened])
