@@ -18,15 +18,13 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.running.network import open_network
-
-Array = npt.NDArray[np.float64]
 
 ETA, SHRINK = 0.1, 1.0 - 0.1 * 1e-6
 FEATURES = 100

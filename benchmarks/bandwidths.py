@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.io import loadmat
 from sklearn.datasets import (
     load_breast_cancer,
@@ -40,9 +39,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor, simulate
+from kernelswarm.arrays import AnyArray
 
-Array = npt.NDArray[Any]
-Data = tuple[Array, Array]
+Data = tuple[AnyArray, AnyArray]
 SMALL, NODES = 1000, 8
 
 
@@ -148,7 +147,7 @@ def tasks(arguments: argparse.Namespace) -> Iterator[Task]:
     yield Task("wine", partial(load_wine, return_X_y=True), True)
 
 
-def splits(task: Task) -> Iterator[tuple[int, Array, Array, Array, Array]]:
+def splits(task: Task) -> Iterator[tuple[int, AnyArray, AnyArray, AnyArray, AnyArray]]:
     """Yield seeds with training points, test points, training targets and test targets."""
     points, targets = task.load()
     for seed in range(5 if len(points) < SMALL else 1):

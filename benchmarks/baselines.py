@@ -12,7 +12,6 @@ import time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.learners.bogd import Bogd
@@ -27,8 +26,7 @@ from kernelswarm.agents.learners.projectron import Projectron
 from kernelswarm.agents.parts.budgets import TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 ORDERS = (50, 200)
 WARM, SAMPLES, REPEATS = 3_000, 500, 7

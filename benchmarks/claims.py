@@ -13,12 +13,10 @@ pairs across that is found.
 import argparse
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import stdtr
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.records.paired_differences import LEVEL, step_down
-
-Array = npt.NDArray[np.float64]
 
 ROWS, SEEDS = (2, 3, 5, 16), (3, 4, 5, 6, 7, 8, 10)
 EFFECTS = (1.0, 2.0, 3.0)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -31,10 +30,10 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelClassifier, PolkClassifier
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.data.array_files import read_idx
 
-Array = npt.NDArray[Any]
-Data = tuple[Array, Array, Array, Array]  # training points, test points, training labels, test labels
+Data = tuple[AnyArray, AnyArray, AnyArray, AnyArray]  # training points, test points, training labels, test labels
 
 ROWS: dict[str, Callable[[], Any]] = {
     "SVC": SVC,
@@ -55,7 +54,7 @@ ROWS: dict[str, Callable[[], Any]] = {
 IMAGES = {"name": "images", "shape": [28, 28]}
 
 
-def letters() -> tuple[Array, Array]:
+def letters() -> tuple[AnyArray, AnyArray]:
     """Simulate 26 letters in three hands each: 15,000 samples of 16 whole numbers from 0 to 15."""
     generator = np.random.default_rng(7)
     centers = generator.normal(7.5, 2.0, (26, 1, 16)) + generator.normal(0.0, 1.2, (26, 3, 16))
@@ -65,12 +64,12 @@ def letters() -> tuple[Array, Array]:
     return np.clip(np.round(points), 0, 15), labels
 
 
-def twin(**keys: Any) -> Callable[[], tuple[Array, Array]]:
+def twin(**keys: Any) -> Callable[[], tuple[AnyArray, AnyArray]]:
     """Return what simulates 3,000 samples."""
     return lambda: make_classification(3000, random_state=11, **keys)
 
 
-SETS: dict[str, Callable[[], tuple[Array, Array]]] = {
+SETS: dict[str, Callable[[], tuple[AnyArray, AnyArray]]] = {
     "iris": lambda: load_iris(return_X_y=True),
     "wine": lambda: load_wine(return_X_y=True),
     "breast cancer": lambda: load_breast_cancer(return_X_y=True),
@@ -84,7 +83,7 @@ SETS: dict[str, Callable[[], tuple[Array, Array]]] = {
 
 
 @cache
-def read(name: str) -> tuple[Array, Array]:
+def read(name: str) -> tuple[AnyArray, AnyArray]:
     """Return the samples of a set."""
     return SETS[name]()
 
@@ -109,7 +108,7 @@ def mnist(folder: Path, count: int) -> Data:
     return x[:count].reshape(-1, 784) / 255.0, x_test.reshape(-1, 784) / 255.0, y[:count], y_test
 
 
-def calibration_error(found: Array, right: Array) -> float:
+def calibration_error(found: AnyArray, right: AnyArray) -> float:
     """Return the mean distance between confidence and accuracy in tenths by confidence."""
     confidence = found.max(axis=1)
     tenths = np.array_split(np.argsort(confidence, kind="stable"), 10)

@@ -11,13 +11,11 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.reproductions.risk_methods import learn, mean_square
-
-Array = npt.NDArray[np.float64]
 
 DRAWS, TESTED = 10, 1000
 SHARES = (0.125, 0.25, 0.5, 1.0, 2.0)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.io import loadmat
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_friedman1
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -36,9 +35,9 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
+from kernelswarm.arrays import AnyArray
 
-Array = npt.NDArray[Any]
-Data = tuple[Array, Array, Array, Array]  # training points, test points, training targets, test targets
+Data = tuple[AnyArray, AnyArray, AnyArray, AnyArray]  # training points, test points, training targets, test targets
 
 
 class Task(NamedTuple):
@@ -50,7 +49,7 @@ class Task(NamedTuple):
     seeds: int
 
 
-def tables(points: Array, targets: Array, classes: bool, seed: int) -> Data:
+def tables(points: AnyArray, targets: AnyArray, classes: bool, seed: int) -> Data:
     """Split and standardise a table."""
     x, x_test, y, y_test = train_test_split(points, targets, test_size=0.2, random_state=seed)
     scaler = StandardScaler().fit(x)
@@ -92,7 +91,7 @@ def indicators(seed: int) -> Data:
     return points[:32_561], points[32_561:], labels[:32_561], labels[32_561:]
 
 
-def idx(path: Path) -> Array:
+def idx(path: Path) -> AnyArray:
     """Read an IDX file."""
     with gzip.open(path) as file:
         content = file.read()
@@ -103,7 +102,7 @@ def idx(path: Path) -> Array:
 def mnist(folder: Path, seed: int) -> Data:
     """Read the first 10,000 training images and all test images."""
 
-    def read(name: str) -> Array:
+    def read(name: str) -> AnyArray:
         return idx(next(iter(sorted(folder.glob(f"{name}*.gz")))))
 
     x, x_test = (read(f"{part}-images").reshape(-1, 784) / 255.0 for part in ("train", "t10k"))
@@ -151,12 +150,12 @@ ESTIMATORS: list[tuple[str, Callable[[bool, int], Any]]] = [
 ]
 
 
-def whole(model: Any, x: Array, y: Array, classes: bool) -> None:
+def whole(model: Any, x: AnyArray, y: AnyArray, classes: bool) -> None:
     """Learn from all rows at once."""
     model.fit(x, y)
 
 
-def rows(model: Any, x: Array, y: Array, classes: bool) -> None:
+def rows(model: Any, x: AnyArray, y: AnyArray, classes: bool) -> None:
     """Learn from one row after the other."""
     known: dict[str, Any] = {"classes": np.unique(y)} if classes else {}
     for place in range(len(x)):

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.learners.contract import Learner
@@ -24,8 +23,7 @@ from kernelswarm.agents.parts.budgets import TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.parts.subspace_rules import Threshold
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 ORDERS = (20, 50, 200)
 WARM, BLOCK, BLOCKS = 3000, 20, 31

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from threadpoolctl import threadpool_limits
@@ -24,9 +23,8 @@ from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures.style import BLUE, GREY, RC
-
-Array = npt.NDArray[np.float64]
 
 BANDWIDTHS = (0.7, 0.3, 0.2, 0.13, 0.09, 0.065, 0.047, 0.034, 0.0225)
 INPUTS = (2, 4, 8, 16, 32, 33, 64, 128, 256, 512, 1000)

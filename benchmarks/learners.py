@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.datasets import make_friedman1
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.kernel_ridge import KernelRidge
@@ -44,10 +43,10 @@ from kernelswarm.agents.parts.budgets import Proportional, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
 
-Array = npt.NDArray[np.float64]
 Predict = Callable[[Array], Array]
 Train = Callable[[float, int, Array, Array], tuple[Predict, int]]
 """Learn samples, given the tuned number and the seed of random features; returns the prediction and model order."""

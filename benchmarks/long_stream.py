@@ -21,7 +21,6 @@ import sys
 import time
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.functions.expansion import Expansion
@@ -30,8 +29,7 @@ from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 SETTINGS = [  # bandwidth, budget, batch size
     (1.0, 1e-2, 1),

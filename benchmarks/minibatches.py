@@ -31,7 +31,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.arithmetic import blocked_komp, komp
@@ -41,8 +40,8 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 
-Array = npt.NDArray[np.float64]
 Project = Callable[..., tuple[int, float, int]]
 
 BATCH, INPUTS, CLASSES = 32, 784, 10

@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import PolkClassifier
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.data.array_files import read_idx
-
-Array = npt.NDArray[np.float64]
 
 BANDWIDTH, BATCH, REGULARIZATION = 4.0, 32, 1e-6
 QUICK = 10_000
@@ -85,7 +83,7 @@ class Digits:
     """Images as rows of pixels in [0, 1], with their labels."""
 
     images: Array  # (n, 784)
-    labels: npt.NDArray[np.int64]  # (n,)
+    labels: Integers  # (n,)
 
     @classmethod
     def read(cls, folder: Path, part: str) -> "Digits":

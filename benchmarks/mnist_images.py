@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelClassifier, PolkClassifier
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.data.array_files import read_idx
-
-Array = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.int64]
 
 ORDER, KEPT = 1000, 50_000
 IMAGES = {"name": "images", "shape": [28, 28]}
@@ -31,7 +28,7 @@ class Part(NamedTuple):
     """Images as rows of pixels in [0, 1], with their labels."""
 
     images: Array  # (n, 784)
-    labels: Labels  # (n,)
+    labels: Integers  # (n,)
 
 
 def polk(alpha: float, **keys: Any) -> PolkClassifier:

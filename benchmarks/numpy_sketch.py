@@ -17,15 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import pdist
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelRegressor
+from kernelswarm.arrays import Array
 
-Array = npt.NDArray[np.float64]
 Predictor = Callable[[Array], Array]
 
 BOUNDS = {500: 0.012, 1000: 0.004}

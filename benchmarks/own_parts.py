@@ -15,7 +15,6 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm import Experiment
 from kernelswarm.agents.learners.multi_kernel import MultiKernel
@@ -25,6 +24,7 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.controls import Isolated
 from kernelswarm.protocols.ensemble.stacking import Stacking
@@ -33,8 +33,6 @@ from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
-
-Array = npt.NDArray[np.float64]
 
 NODES, ROUNDS, TURNS = 20, 50, 5
 

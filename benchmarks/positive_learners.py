@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.learners.polk import Polk
@@ -24,8 +23,8 @@ from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 
-Array = npt.NDArray[np.float64]
 Data = tuple[Array, Array]
 
 STEPS, REPEATS = 400, 7

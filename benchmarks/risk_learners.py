@@ -12,12 +12,10 @@ import time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.parts import build
-
-Array = npt.NDArray[np.float64]
 
 BEFORE, STEPS, REPEATS = 4000, 300, 12
 KERNELS = {20: 0.1, 50: 0.03, 200: 0.006}  # model order: bandwidth

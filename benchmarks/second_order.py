@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.io import loadmat
 from scipy.spatial.distance import pdist
 from sklearn.kernel_approximation import Nystroem, RBFSampler
@@ -27,11 +26,9 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment, KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.data.array_files import read_idx
 from kernelswarm.simulations.running.network import open_network
-
-Array = npt.NDArray[Any]
-"""Points, targets or labels."""
 
 SIZES = 100, 500, 1000
 SHARE = 0.6
@@ -42,14 +39,14 @@ class Data(NamedTuple):
     """A data set, split."""
 
     name: str
-    x: Array
-    x_test: Array
-    y: Array
-    y_test: Array
+    x: AnyArray
+    x_test: AnyArray
+    y: AnyArray
+    y_test: AnyArray
     classes: bool
 
 
-def table(name: str, points: Array, targets: Array, classes: bool = False) -> Data:
+def table(name: str, points: AnyArray, targets: AnyArray, classes: bool = False) -> Data:
     """Split a table, and standardise it."""
     x, x_test, y, y_test = train_test_split(points, targets, test_size=0.2, random_state=0)
     scaler = StandardScaler().fit(x)
@@ -59,7 +56,7 @@ def table(name: str, points: Array, targets: Array, classes: bool = False) -> Da
     return Data(name, scaler.transform(x), scaler.transform(x_test), y, y_test, classes)
 
 
-def drawn(name: str, stream: dict[str, Any], count: int) -> tuple[Array, Array]:
+def drawn(name: str, stream: dict[str, Any], count: int) -> tuple[AnyArray, AnyArray]:
     """Draw samples of one node of a stream."""
     loss = "multiclass_logistic" if stream["name"] == "gaussian_mixture" else "squared"
     tables = {"topology": {"name": "ring", "nodes": 1}, "stream": stream, "protocol": "isolated"}
@@ -68,7 +65,7 @@ def drawn(name: str, stream: dict[str, Any], count: int) -> tuple[Array, Array]:
     return points, targets[:, 0]
 
 
-def digits(folder: Path, part: str) -> tuple[Array, Array]:
+def digits(folder: Path, part: str) -> tuple[AnyArray, AnyArray]:
     """Read images, a row each with pixels in [0, 1], and labels."""
     files = [folder / f"{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
     images, labels = (read_idx("FOLDER", file) for file in files)

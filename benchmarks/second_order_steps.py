@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.learners.newton import Newton
@@ -24,8 +23,6 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
-
-Array = npt.NDArray[np.float64]
 
 INPUTS = 8
 SIZES = 100, 300, 1000

@@ -13,17 +13,15 @@ import time
 import networkx as nx
 import numba
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
 from kernelswarm.agents.arithmetic import kernel_formulas
 from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.networks import plain_plans
-
-Array = npt.NDArray[np.float64]
 
 PROTOCOLS = {
     "isolated": {"name": "isolated", "as_published": True},

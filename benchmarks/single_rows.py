@@ -16,18 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from kernelswarm import KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
-
-Array = npt.NDArray[Any]
+from kernelswarm.arrays import AnyArray
 
 ESTIMATORS: list[Any] = [PolkRegressor(), KernelRegressor(), PolkClassifier(), KernelClassifier()]
 
 
-def housing(path: Path) -> tuple[Array, Array]:
+def housing(path: Path) -> tuple[AnyArray, AnyArray]:
     """Read the inputs and the value of a house, shuffled and standardised."""
     with gzip.open(path, "rt") as file:
         names = file.readline().replace('"', "").strip().lower().split(",")
@@ -38,12 +36,12 @@ def housing(path: Path) -> tuple[Array, Array]:
     return np.delete(table, target, axis=1), table[:, target]
 
 
-def losses(found: Array, wanted: Array) -> Array:
+def losses(found: AnyArray, wanted: AnyArray) -> AnyArray:
     """Return the squared errors, or where labels are wrong."""
     return (found - wanted) ** 2 if wanted.dtype.kind == "f" else (found != wanted).astype(np.float64)
 
 
-def progressively(estimator: Any, x: Array, y: Array, size: int) -> tuple[float, float]:
+def progressively(estimator: Any, x: AnyArray, y: AnyArray, size: int) -> tuple[float, float]:
     """Return the error from the second hundred on, over that of a constant for numbers, and the processor seconds."""
     model, found = clone(estimator), []
     keys = {} if y.dtype.kind == "f" else {"classes": np.unique(y)}
@@ -58,7 +56,7 @@ def progressively(estimator: Any, x: Array, y: Array, size: int) -> tuple[float,
     return float(losses(predicted, y[100:]).mean()), spent
 
 
-def at_once(estimator: Any, x: Array, y: Array) -> tuple[float, float]:
+def at_once(estimator: Any, x: AnyArray, y: AnyArray) -> tuple[float, float]:
     """Return the error on the last fifth after one pass over the others, and the processor seconds of both."""
     model, kept = clone(estimator), len(x) * 4 // 5
     keys = {} if y.dtype.kind == "f" else {"classes": np.unique(y)}

@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 import numba
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.arithmetic import kernel_formulas
@@ -32,9 +31,8 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import address
-
-Array = npt.NDArray[np.float64]
 
 STEP_SIZE = 0.5
 SETTINGS = [  # outputs, bandwidth, budget, samples to learn before

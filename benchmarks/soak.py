@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import Progress
@@ -80,7 +80,7 @@ def memory() -> tuple[float, ...]:
     return tuple(found[kind] for kind in KINDS)
 
 
-def watch(backend: Mapping[str, object], rounds: int, seconds: float) -> npt.NDArray[np.float64]:
+def watch(backend: Mapping[str, object], rounds: int, seconds: float) -> Array:
     """Run and return what was seen, one row a second: the rounds done and the MB of each kind."""
     experiment = Experiment.from_dict(
         {
@@ -151,7 +151,7 @@ def main() -> None:
         draw(curves, options.out)
 
 
-def draw(curves: Mapping[str, npt.NDArray[np.float64]], path: Path) -> None:
+def draw(curves: Mapping[str, Array], path: Path) -> None:
     """Draw memory against rounds, a panel for each backend."""
     from matplotlib.figure import Figure
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.graphs.given.names import Name, own_names
 from kernelswarm.kept_code import kept
 
@@ -63,8 +64,6 @@ def _search(ends: Hops, neighbors: Hops, start: int) -> Hops:
     return distances
 
 
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 
 NAME = "name"

@@ -12,7 +12,8 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg, eigsh, splu
 
-from kernelswarm.graphs.adjacency import Adjacency, Array, Graph, distances_from
+from kernelswarm.arrays import Array
+from kernelswarm.graphs.adjacency import Adjacency, Graph, distances_from
 
 # The smooth end of the graph Laplacian's spectrum: its smallest nonzero eigenvalues and their eigenvectors.
 

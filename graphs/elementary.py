@@ -9,7 +9,8 @@ from typing import ClassVar
 import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.adjacency import Adjacency, Array, Integers, from_edges
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.layout import circle, fit
 from kernelswarm.graphs.topology import DEFAULT_NODES, LARGEST_NODES, require_edges, require_nodes
 from kernelswarm.ranges import Range, check_ranges

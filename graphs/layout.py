@@ -7,7 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from kernelswarm.graphs.adjacency import Adjacency, Array, Graph
+from kernelswarm.arrays import Array
+from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.diagnostics import laplacian_eigenpairs, tractable
 
 # Kamada-Kawai draws best and takes 0.6 s for 100 nodes, 3 s for 200; springs take up to 5 s.

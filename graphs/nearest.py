@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial import cKDTree
 
-from kernelswarm.graphs.adjacency import Adjacency, Array, Integers, from_edges
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.layout import fit
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
 from kernelswarm.last_bits import drop_last_bits
@@ -115,5 +115,5 @@ def _shortest(places: Array, edges: Integers) -> Integers:
     return np.column_stack([tree.row, tree.col]).astype(np.int64)
 
 
-def _matrix(nodes: int, edges: Integers, weights: npt.NDArray[np.float64]) -> csr_array:
+def _matrix(nodes: int, edges: Integers, weights: Array) -> csr_array:
     return csr_array((weights, (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))

@@ -10,18 +10,15 @@ from typing import ClassVar, Protocol
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial import KDTree
 
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import Name, as_key
 from kernelswarm.kept_code import kept
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Booleans = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 
 class Schedule(Protocol):
@@ -148,8 +145,6 @@ class Sequence:
 
 
 # Schedules in which edges come and go by chance.
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 BITS = 26
 """Half the bits of a number of size 1 are left, and none of the others depends on the unit."""

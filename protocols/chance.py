@@ -6,11 +6,8 @@ holds below 2^32, so that no product overflows.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
-
-Array = npt.NDArray[np.float64]
 
 WORD = 0xFFFFFFFF
 PARITY = 0x1BD11BDA

@@ -6,10 +6,9 @@ A node's links are a matrix (k, deg) that the protocol lays out itself: a row fo
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from numba import types
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import (
     CUBE,
     CUBE_OUT,
@@ -21,8 +20,6 @@ from kernelswarm.protocols.core.addresses import (
     Compiled,
     at,
 )
-
-Array = npt.NDArray[np.float64]
 
 COUPLING_GRADIENT = types.void(NUMBERS, MATRIX, MATRIX, CUBE, CUBE_OUT, MATRIX_OUT)
 """``coupling_gradient(numbers, links (k, deg), own (b, C), answers (deg, b, C), gradients (deg, b, C), curvatures

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import (
     DataSize,
@@ -33,8 +33,6 @@ from kernelswarm.protocols.robust import (
 )
 from kernelswarm.ranges import PENALTY, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 USUAL = 0.1
 """The penalty beside a loss with a second derivative of 2, such as the squared one, for first-order steps."""

@@ -13,7 +13,8 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
+
+from kernelswarm.arrays import Array
 
 # What protocols ask of training data before a run, so that their defaults suit every unit of the targets.
 
@@ -74,8 +75,6 @@ def fulfils(part: object, contract: type[Contract]) -> TypeGuard[Contract]:
         _KNOWN[key] = isinstance(part, contract)
     return _KNOWN[key]
 
-
-Array = npt.NDArray[np.float64]
 
 Form = Literal["one_sided", "symmetric"]
 AnyForm = Literal["one_sided", "symmetric", "parameters"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import (
     BatchLimits,
     Form,
@@ -21,8 +21,6 @@ from kernelswarm.protocols.contract import (
 from kernelswarm.ranges import Range, check_ranges
 
 # No cooperation: every node learns from its own stream alone.
-
-Array = npt.NDArray[np.float64]
 
 
 class Alone:

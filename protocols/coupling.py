@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 
 def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Pull:

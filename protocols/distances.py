@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR
 from kernelswarm.protocols.contract import Pull, Step
 from kernelswarm.protocols.core.addresses import Compiled, sole
@@ -31,8 +31,6 @@ from kernelswarm.protocols.coupling import (
     whole_square,
 )
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 
 class CompiledConstraint(NamedTuple):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import (
     NEXT_TOLERANCES,
     CompiledRule,
@@ -26,7 +26,7 @@ from kernelswarm.protocols.contract import (
     significant,
     take_published,
 )
-from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.replay import BUFFER, check_replay
@@ -44,8 +44,6 @@ from kernelswarm.protocols.robust import (
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 LARGEST = 1e150
 """A bound on the root of a resolved dual step, whose square would overflow for tiny targets."""

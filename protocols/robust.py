@@ -10,14 +10,12 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import CompiledRule
 from kernelswarm.protocols.contract import Pull
-from kernelswarm.protocols.core.addresses import Compiled, Integers
+from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-
-Array = npt.NDArray[np.float64]
 
 Defence = Literal["none", "trimmed", "median", "clipped", "trust"]
 

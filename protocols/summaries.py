@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Exchange, SendsVectors, Step
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 
 @runtime_checkable

@@ -10,16 +10,14 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.addresses import sole
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 
 class ToleranceState(NamedTuple):

@@ -9,10 +9,9 @@ for before its next step, and the order of its function.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
 from numba import types
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import (
     COUNTS_OUT,
     MATRIX,
@@ -21,13 +20,10 @@ from kernelswarm.protocols.core.addresses import (
     TOOLS,
     VECTOR_OUT,
     Compiled,
-    Integers,
     at,
 )
 from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers
 from kernelswarm.protocols.core.contiguous import PassedTuple
-
-Array = npt.NDArray[np.float64]
 
 KERNEL = types.void(NUMBERS, MATRIX, MATRIX, MATRIX_OUT)
 """``cross(numbers, points (n, p), centers (m, p), values (n, m or more))`` fills the first m columns."""

@@ -10,16 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _I32 = ir.IntType(32)
 _DOUBLE = ir.DoubleType()

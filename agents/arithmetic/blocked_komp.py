@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import blocked_removal, komp
 from kernelswarm.agents.arithmetic.blocked_removal import FINISHED, Candidates
@@ -24,12 +23,11 @@ from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.products import multiply
 from kernelswarm.agents.arithmetic.routines import inner_products
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 
 # The projections of a batch's points on the span of a dictionary, by matrix products in one pass over its factor.
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 
 TILE, STRIP = 32, 128
 """Rows and columns of the factor that are multiplied together, and stay in the cache between two products."""
@@ -38,7 +36,7 @@ TILE, STRIP = 32, 128
 @cached_njit
 def offered(
     factor: Array, order: int, cross: ReadOnly, gram: ReadOnly, new_weights: Array
-) -> tuple[Indices, Array, Array]:
+) -> tuple[Integers, Array, Array]:
     """Return the points whose weights are not 0, and project these on the span of a dictionary of M.
 
     Parameters
@@ -135,8 +133,6 @@ def _project(factor: Array, cross: Array, images: Array, projections: Array) -> 
             )
 
 
-Flags = npt.NDArray[np.bool_]
-
 PANEL = 128
 """Columns of the inverse that are computed together."""
 
@@ -172,7 +168,7 @@ def compress(
     tables: Tables,
     order: int,
     added: Added,
-    entering: Indices,
+    entering: Integers,
     projections: Array,
     rest: Array,
     shrink: float,
@@ -267,8 +263,8 @@ def _append(
     projections: Array,  # (n, M)
     gram: Array,  # (n, n), the Schur complement of the whole batch
     diagonal: Array,  # (n,), kappa(x, x)
-    stays: Indices,  # (r,), the points that are left of the batch
-) -> tuple[Flags, float]:
+    stays: Integers,  # (r,), the points that are left of the batch
+) -> tuple[Booleans, float]:
     """Fill in the batch's rows and weights point by point, each projected on all before; a point in their span gives
     its weight to its projection. Returns which points enter, and the squared error that the others cost."""
     size, order = len(stays), projections.shape[1]
@@ -356,7 +352,7 @@ def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) 
 
 
 @cached_njit
-def _likely(scores: Array, slots: Indices, wanted: int, budget: float) -> Indices:
+def _likely(scores: Array, slots: Integers, wanted: int, budget: float) -> Integers:
     """Guess which old elements go next: ``wanted``, and the cheapest ones as far as the budget reaches."""
     found, taken = np.empty(FETCHED, np.int64), np.zeros(len(slots), np.bool_)
     found[0] = wanted
@@ -377,7 +373,7 @@ def _likely(scores: Array, slots: Indices, wanted: int, budget: float) -> Indice
 
 
 @cached_njit
-def _columns_of_inverse(factor: Array, order: int, elements: Indices, columns: Array, row: int) -> None:
+def _columns_of_inverse(factor: Array, order: int, elements: Integers, columns: Array, row: int) -> None:
     """Put columns of ``inv(K_DD) = U'U`` down as rows, from the part of U that is not zero in them."""
     top, size, pitch = int(elements.min()), len(elements), factor.shape[1]
     images = np.empty((size, order - top))

@@ -17,11 +17,10 @@ from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.inverse_factor import Tables
 from kernelswarm.agents.arithmetic.products import multiply
 from kernelswarm.agents.arithmetic.simd import add_scaled, dot, whole
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 
-Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
 
 STRIP = 256
 """Columns that are rotated together: few enough for the fastest cache."""
@@ -44,7 +43,7 @@ class Candidates(NamedTuple):
     whole: Array  # (M,), the diagonal of U'U
     base: Array  # (total,), what is left of it after the removals so far, 0 for the batch's own
     scores: Array  # (total,), the squared error that a removal adds, infinite for what is gone
-    gone: Flags  # (total,)
+    gone: Booleans  # (total,)
 
 
 @cached_njit
@@ -359,7 +358,6 @@ def sync(tables: Tables, order: int, entering: Array, candidates: Candidates) ->
 # in the factor and the sums of squares of the rows that are left, ``-B A`` with the rows B (n, n) of the batch's own
 # part: those that leave with each later removal, and those that stay.
 
-Indices = npt.NDArray[np.int64]
 
 NEAR = 1e-6
 """The share of kappa(x, x) below which a point is nearly in the span of others: then order matters, and none goes."""
@@ -378,7 +376,7 @@ def screen(
     diagonal: ReadOnly,  # (n,), kappa(x, x)
     budget: float,
     fence: float,
-) -> tuple[float, Indices]:
+) -> tuple[float, Integers]:
     """Remove points of the batch as long as KOMP would remove one of them next, and refit the others.
 
     Nothing is done where points are nearly in the span of others, or the precision of one would be beyond ``fence``.
@@ -417,7 +415,7 @@ def screen(
 
 
 @cached_njit
-def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Indices:
+def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Integers:
     """Order points by what they would cost if they were alone: the cheap ones go first, from the end, without
     rotations.
     """
@@ -437,7 +435,7 @@ def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Indices:
 
 
 @cached_njit
-def _invert(rest: ReadOnly, diagonal: ReadOnly, turn: Indices, fence: float, rows: Array) -> bool:
+def _invert(rest: ReadOnly, diagonal: ReadOnly, turn: Integers, fence: float, rows: Array) -> bool:
     """Fill in the inverse Cholesky factor (n, n) of the Schur complement, the points in turn; False where it is near
     to singular.
     """
@@ -469,9 +467,9 @@ def _invert(rest: ReadOnly, diagonal: ReadOnly, turn: Indices, fence: float, row
 def _remove(
     rows: Array,
     weights: Array,
-    turn: Indices,
+    turn: Integers,
     budget: float,
-    gone: Indices,
+    gone: Integers,
     costs: Array,
     leaving: Array,
     history: Array,

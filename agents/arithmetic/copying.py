@@ -2,17 +2,14 @@
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 _codegen: Any = cgutils
 

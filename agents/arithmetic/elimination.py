@@ -9,16 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, Simd
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.inside_numba import COMPILES
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _I32 = ir.IntType(32)
 _DOUBLE = ir.DoubleType()

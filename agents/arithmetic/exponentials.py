@@ -10,15 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
-
-Array = npt.NDArray[np.float64]
 
 SMALLEST = -708.0
 """Below this the exponential counts as 0: it would be less than the smallest number of full precision."""

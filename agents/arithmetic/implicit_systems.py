@@ -3,16 +3,14 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba.core import types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.elimination import eliminate_two
 from kernelswarm.agents.arithmetic.simd import Simd, whole
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 SMALL = 24
 """Points of an implicit step up to which its system is solved by plain loops: LAPACK's call costs more than those."""

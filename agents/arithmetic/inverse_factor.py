@@ -10,17 +10,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, Simd, dot, whole
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 
 class Tables(NamedTuple):

@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -22,10 +21,9 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.exponentials import decay
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, dot
 from kernelswarm.agents.arithmetic.views import line, read_only
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 #: Up to this many inputs distances and inner products are plain loops, above it one matrix product.
 NARROW = 32

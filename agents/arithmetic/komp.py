@@ -14,7 +14,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.augmented_matrix import cheapest, count_above, rotate, subtract_from, take_out
 from kernelswarm.agents.arithmetic.copying import transpose
@@ -23,6 +22,7 @@ from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, 
 from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, any_within, dot, sum_rows, whole
 from kernelswarm.agents.arithmetic.views import line, nearby
 from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_inline, inline_always, njit_no_refcount
 
 # Destructive KOMP on the points of a step before they enter the dictionary.
@@ -36,8 +36,6 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_in
 # row is dropped without rotations. Where points are nearly in the span of others the order decides which of them counts
 # as dependent, and is not changed.
 
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 NEAR = 1e-6
 """The share of kappa(x, x) at which a Schur complement is nearly 0."""

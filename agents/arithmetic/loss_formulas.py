@@ -8,11 +8,9 @@ each, no temporary arrays: a round calls these with a single sample.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 
 @njit_no_refcount

@@ -7,15 +7,13 @@ any block of a larger matrix, so that nothing is copied.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
-
-Array = npt.NDArray[np.float64]
 
 _codegen: Any = cgutils
 _CHAR, _POINTER, _LONG = ir.IntType(8), ir.IntType(8).as_pointer(), ir.IntType(64)

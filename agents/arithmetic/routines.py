@@ -7,16 +7,14 @@ rows by `dsyrk`, of one row by `ddot`, and a matrix times a vector by `dgemv`.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import get_cython_function_address, intrinsic
 
 from kernelswarm.agents.arithmetic.products import multiply
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import cached_njit
-
-Array = npt.NDArray[np.float64]
 
 _codegen: Any = cgutils
 _llvm: Any = binding

@@ -6,15 +6,10 @@ square of its points: with sixteen neighbours, ten points that stay take a sixth
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, repack_at
 from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import force_inline, inline_always
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 SPARE = 4
 """The least number of free points of a state in a new place. Steps on no more points, or on few against the state's

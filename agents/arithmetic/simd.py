@@ -15,15 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 SIMD_WIDTH = 8
 

@@ -8,13 +8,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
 from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 RANK_ZERO = 1e-13

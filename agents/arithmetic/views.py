@@ -8,15 +8,12 @@ array must live as long as the part.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.inside_numba import COMPILES
-
-Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
 
 _codegen: Any = cgutils
 

@@ -8,17 +8,15 @@ out would wait for those before them. All sums keep their order, so that the bit
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, add_scaled, dot
 from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import inline_always, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 FEW = 2 * SIMD_WIDTH
 """The largest number of outputs for which eight rows share lanes; beyond it each row has lanes of its own."""

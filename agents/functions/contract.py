@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 class Function(Protocol):

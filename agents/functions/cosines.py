@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
@@ -16,9 +15,9 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.derived import combined
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum, combine
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 FEW = 4

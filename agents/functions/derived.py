@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.mirror_maps import MirrorMap
+from kernelswarm.arrays import Array
 
 # A function that is the image of one in a reproducing kernel Hilbert space under a mirror map.
-
-Array = npt.NDArray[np.float64]
 
 
 class Mirrored:

@@ -18,10 +18,9 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.parameters.least_squares import ROWS
-
-Array = npt.NDArray[np.float64]
 
 DEFECT_LIMIT = 1e-4
 """The estimate of ``max |U K U' - I|`` above which the factor is computed afresh."""

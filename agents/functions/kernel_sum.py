@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
@@ -16,12 +15,12 @@ from numba.extending import intrinsic
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, dot
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.plain_parts import kernel_rows
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 # Linear combinations of a function's terms: its values from their kernel rows, or from features.
 
-Array = npt.NDArray[np.float64]
 
 _codegen: Any = cgutils
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum, close_up, close_up_numbers, squared_length
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
-
-Array = npt.NDArray[np.float64]
 
 DEPENDENT = 1e-10
 """Two elements whose Gram matrix has so small a determinant, relative to its diagonal, count as one."""

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import WINDOW, Information
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import inline_always
 from kernelswarm.protocols.parameters.least_squares import ROWS
-
-Array = npt.NDArray[np.float64]
 
 
 class SolvedSum(KernelSum):

@@ -3,14 +3,12 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.subspace_updates import coordinates, mix
 from kernelswarm.agents.functions.kernel_sum import combine
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.plain_parts import kernel_rows
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 class SubspaceFunction:

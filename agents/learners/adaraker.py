@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import StepArguments, loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
@@ -40,7 +39,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import loss_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, shares_of
@@ -52,7 +51,6 @@ from kernelswarm.ranges import Range, check_ranges
 # and shares (J, E), the samples (J,) that these losses are of, log h_j (J,), and what the mixture has lost, over how
 # many samples, in how many steps.
 
-Array = npt.NDArray[np.float64]
 
 REGULARIZATION, BATCH_SIZE, RATE, FORGETTING, MEMBERS, WIDTH, INSTANCES, SHORTEST, RATIO, RESTART = range(10)
 """The learner's numbers: E is `MEMBERS`, L `WIDTH`, J `INSTANCES`."""

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.plain_parts import kernel_rows
+from kernelswarm.arrays import Array
 
 # A learner that takes no steps: its kernel expansion is fitted by a batch solver.
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import blocked_komp, komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
@@ -23,12 +22,11 @@ from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.learners import information, moves, observations
 from kernelswarm.agents.learners.information import NOTHING
 from kernelswarm.agents.learners.observations import RENEWED, Terms, absorb_taught
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.parameters.least_squares import learn_noise
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
-Indices = npt.NDArray[np.int64]
 
 STRIP = 128
 """Columns, or rows, that are multiplied together: few enough for the fast caches."""
@@ -105,7 +103,7 @@ def _triangle(gram: Array, diagonal: Array) -> Array:
 
 
 @cached_njit
-def take_out(root: Array, moments: Array, places: Indices, total: int, rows: Array, aims: Array) -> None:
+def take_out(root: Array, moments: Array, places: Integers, total: int, rows: Array, aims: Array) -> None:
     """Leave only the points at ``places`` (M,) of ``total``.
 
     The rows and columns of those that stay are a triangle as they are. What is left in the rows of the others, (r, M),
@@ -128,7 +126,7 @@ def take_out(root: Array, moments: Array, places: Indices, total: int, rows: Arr
 
 
 @cached_njit
-def _close_up(root: Array, moments: Array, going: Indices, total: int) -> None:
+def _close_up(root: Array, moments: Array, going: Integers, total: int) -> None:
     """Take the rows and columns at the places ``going`` out; nothing stays behind the others."""
     passed = 0
     for i in range(total):
@@ -156,9 +154,9 @@ def _close_up(root: Array, moments: Array, going: Indices, total: int) -> None:
 def follow(
     root: Array,
     moments: Array,
-    places: Indices,
+    places: Integers,
     before: int,
-    entering: Indices,
+    entering: Integers,
     projections: Array,
     rest: Array,
     gram: Array,

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.arithmetic.views import line
@@ -33,13 +32,11 @@ from kernelswarm.agents.learners.kernel_descent import (
 )
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.chance import key_of, uniform
-from kernelswarm.protocols.core.addresses import Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import SEED, Range, words_of
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 DRAWN = 0
 """Of a state's numbers: how many random numbers were drawn."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
 from kernelswarm.agents.arithmetic.views import line
@@ -43,12 +42,10 @@ from kernelswarm.agents.learners.perceptron import TASKS, MistakeDriven, passive
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 AGGRESSIVENESS, OWN_SAMPLES = FIRST + 1, FIRST + 2
 """Among the rule's numbers, behind the limit of projections: C, and b, behind which a step's points are received."""

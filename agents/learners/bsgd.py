@@ -6,9 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.expansion import Expansion
@@ -36,13 +33,11 @@ from kernelswarm.agents.learners.kernel_descent import (
     sum_of,
 )
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.chance import key_of, uniform
-from kernelswarm.protocols.core.addresses import Integers
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import SEED, Range
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 PLACE = POINT
 """Of what the rule works with: the element that is merged next."""

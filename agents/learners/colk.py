@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
@@ -31,9 +30,8 @@ from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.plain_parts import kernel_rows
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import words_of
-
-Array = npt.NDArray[np.float64]
 
 
 class ColkState(PolkState):

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
@@ -32,10 +31,8 @@ from kernelswarm.agents.learners.compositional import (
 )
 from kernelswarm.agents.learners.descent import CAPACITY, CROSS, evaluate, kernel_numbers
 from kernelswarm.agents.learners.polk import CompiledPolk
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 PREVIOUS = 5
 """Among a state's integers, after those of POLK, the points of the function before the last step."""

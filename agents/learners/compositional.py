@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import abi
 from kernelswarm.agents.arithmetic.abi import (
@@ -36,8 +35,9 @@ from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.plain_parts import loss_form
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.core.addresses import NONE, Compiled, Integers, address
+from kernelswarm.protocols.core.addresses import NONE, Compiled, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
@@ -47,7 +47,6 @@ from kernelswarm.refused_key import RefusedKey
 # Such a learner takes the step of another one, its base, along other coefficients. It puts the numbers of its
 # composition behind the base's numbers, and the addresses that it calls behind the base's.
 
-Array = npt.NDArray[np.float64]
 
 STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
 """Among the addresses, from `PLACE` on: the step of the base, and the functions of the loss and the dispersion."""

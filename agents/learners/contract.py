@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 class Evaluated(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import KERNEL, NOTHING, ORDER, kernel_at
 from kernelswarm.agents.arithmetic.implicit_systems import fill_row, solve
@@ -18,7 +17,8 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
-from kernelswarm.protocols.core.addresses import Compiled, Integers, address
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import Compiled, address
 from kernelswarm.protocols.core.compiling import (
     ReadOnly,
     ReadOnlyIntegers,
@@ -28,8 +28,6 @@ from kernelswarm.protocols.core.compiling import (
 )
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 AUGMENTED = 2**10
 """Numbers of an implicit step's system for which there is room without a search: 8 kB, enough for 24 points."""

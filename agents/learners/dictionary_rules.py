@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic import inverse_factor, komp
 from kernelswarm.agents.arithmetic.abi import LOOK, NOTHING, ORDER, WANTS
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
@@ -46,14 +43,13 @@ from kernelswarm.agents.learners.kernel_descent import (
 )
 from kernelswarm.agents.learners.polk import due
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 
 # Rules that project what leaves the dictionary on what stays, in compiled code.
 #
 # The function is an expansion with its factor; how often that has changed since it was inspected is the state's number.
 
-Array = npt.NDArray[np.float64]
 
 LIMIT = FIRST
 """Among the rule's numbers, the entry of diag(inv K) beyond which an element lies in the span of the others."""

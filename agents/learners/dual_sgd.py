@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER, kernel_at
 from kernelswarm.agents.arithmetic.views import line, table
@@ -28,12 +27,11 @@ from kernelswarm.agents.learners.kernel_descent import (
 )
 from kernelswarm.agents.learners.random_features import RandomFeatures, ShiftInvariant
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import SEED
 from kernelswarm.refused_key import RefusedKey
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 LEAVING, COUNT, FEATURES = FIRST, FIRST + 1, FIRST + 2

@@ -17,14 +17,13 @@ Only the leading ``order`` rows and columns are in use; below the diagonal R is 
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 NOTHING = 1e-290

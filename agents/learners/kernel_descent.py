@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
 from kernelswarm.agents.arithmetic.abi import (
@@ -45,6 +44,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_form, kernel_rows
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import (
     COUNTS_OUT,
     MATRIX,
@@ -52,7 +52,6 @@ from kernelswarm.protocols.core.addresses import (
     NUMBERS,
     VECTOR_OUT,
     Compiled,
-    Integers,
     address,
     at,
     sole,
@@ -67,7 +66,6 @@ from kernelswarm.ranges import Range
 # scratch. So one text serves compiled steps, which find the kernel by its address, and those of single agents with any
 # kernel.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 MOVE = types.int64(

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.derived import combined
 from kernelswarm.agents.functions.kernel_sum import combine
@@ -18,10 +17,10 @@ from kernelswarm.agents.learners.linear_in_features import (
 )
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import sole
 from kernelswarm.protocols.core.compiling import cached_njit
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, StepArguments
@@ -23,14 +22,14 @@ from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, check_step, joined, weigh
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule, step_sizes
-from kernelswarm.protocols.core.addresses import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import MATRIX, MATRIX_OUT, NUMBERS, Compiled, address, at
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 # Steps of learners that are linear in a fixed number of features, in compiled code.
 #
 # A learner passes the function of its features; evaluation and step are the same for all of them.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 FEATURES = types.void(NUMBERS, MATRIX, MATRIX_OUT)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.abi import (
@@ -32,11 +31,11 @@ from kernelswarm.agents.learners.observations import (
     weigh_sums,
 )
 from kernelswarm.agents.parts.plain_parts import loss_form
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.parameters.least_squares import learn_noise
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.derived import Mixed, combined, ending
 from kernelswarm.agents.learners.contract import Evaluated, Info
@@ -19,6 +18,7 @@ from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
@@ -59,9 +59,6 @@ def rate_for(rate: Rate, loss: Loss) -> float:
     if rate != "auto":
         return float(rate)
     return LIKELIHOOD if loss.task == "regression" else 1.0
-
-
-Array = npt.NDArray[np.float64]
 
 
 class MultiKernelState:

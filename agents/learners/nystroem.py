@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.inverse_factor import Tables, append, split
@@ -33,7 +32,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import kernel_rows
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
@@ -44,7 +43,6 @@ from kernelswarm.refused_key import RefusedKey
 # ``v' / sqrt(s)`` with the eigenvectors v and eigenvalues s of K (one-sided Jacobi method). A library's solver would
 # serve as well, but calls of it from compiled code take long to compile.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 ORTHOGONAL = 1e-14

@@ -6,7 +6,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
@@ -15,13 +14,13 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.learners import information
 from kernelswarm.agents.learners.information import keep
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_inline, inline_always, njit_no_refcount
 from kernelswarm.protocols.parameters.least_squares import MEAN, STEPS, learn_noise, take_over
 
 # Values that surer neighbours taught, taken into the information as observations.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 NOTHING = np.zeros((0, 1))

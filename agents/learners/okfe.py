@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.learners.contract import Evaluated, Info
@@ -16,12 +15,11 @@ from kernelswarm.agents.learners.linear_in_features import LinearInFeatures
 from kernelswarm.agents.learners.subspace import CompiledSubspace, Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.subspace_rules import Censoring, MovingAverage, Normalized, SubspaceStep, Threshold
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 # Learners that are linear in the features of a subspace which follows the node's own samples.
-
-Array = npt.NDArray[np.float64]
 
 
 class SubspaceState:

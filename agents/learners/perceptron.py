@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
 from kernelswarm.agents.arithmetic.views import line
@@ -37,12 +36,10 @@ from kernelswarm.agents.learners.kernel_descent import (
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.ranges import Range, words_of
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 REGRESSION, BINARY, MULTICLASS = 0, 1, 2
 TASKS = {"regression": REGRESSION, "binary": BINARY, "multiclass": MULTICLASS}

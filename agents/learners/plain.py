@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, ORDER, GradientArguments, StepArguments
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.contract import Evaluated, Learner, parted_at, together
 from kernelswarm.agents.parts.plain_parts import fill
-from kernelswarm.protocols.core.addresses import Integers, address, at, numbers_at
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import address, at, numbers_at
 from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
 
 # The functions of a learner in plain Python for compiled rounds, each of which calls one of its methods.
@@ -22,7 +22,6 @@ from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_n
 # method is given, and finds there what it returned. What Python is called with is a few integers, since of each array
 # that is passed it would make one of its own, which takes longer than to copy the few numbers in it.
 
-Array = npt.NDArray[np.float64]
 
 _types: Any = types
 

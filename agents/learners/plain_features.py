@@ -9,20 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner, CompiledLearner, GradientArguments, StepArguments
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.learners.contract import Evaluated, Learner
 from kernelswarm.agents.learners.plain import EVALUATED, NODE, STEPPED, WEIGHED, Asked, PlainLearner, asked_at, box_of
 from kernelswarm.agents.parts.plain_parts import fill
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import fulfils
-from kernelswarm.protocols.core.addresses import Integers
 from kernelswarm.protocols.core.compiling import njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 SIZE, CURVATURE, HEAD = 0, 1, 2
 """The arguments of a step at the begin of the box."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, GradientArguments, StepArguments, step_at
 from kernelswarm.agents.arithmetic.views import line, table
@@ -22,13 +21,13 @@ from kernelswarm.agents.learners.polk import CHANGES, POLK_TOOLS, CompiledPolk, 
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Relative, Schedule
-from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
 from kernelswarm.ranges import Range
 
 # The step of policy evaluation in compiled code: one of POLK on the tracked residual, and one on the values.
 
-Array = npt.NDArray[np.float64]
 
 POLK = CHANGES + 1
 """The integers of a POLK learner; those of the residual follow those of the values."""

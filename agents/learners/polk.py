@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
 from kernelswarm.agents.arithmetic import blocked_komp, komp
@@ -55,14 +54,14 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import kernel_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.core.addresses import COUNTS_OUT, MATRIX, MATRIX_OUT, VECTOR_OUT, Integers, address, at
+from kernelswarm.protocols.core.addresses import COUNTS_OUT, MATRIX, MATRIX_OUT, VECTOR_OUT, address, at
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.core.contiguous import PassedTuple
 
 # POLK's step in compiled code, on a function that lies in a vector.
 
-Array = npt.NDArray[np.float64]
 
 INSPECT_EVERY = 256
 """Insertions and removals, at least, between two looks at the factor's accuracy."""

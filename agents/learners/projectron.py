@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, split
@@ -41,11 +40,9 @@ from kernelswarm.agents.learners.perceptron import (
     mistakes,
 )
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.ranges import Range
-
-Array = npt.NDArray[np.float64]
 
 TOLERANCE = FIRST
 """Among the rule's numbers."""

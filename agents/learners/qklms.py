@@ -4,9 +4,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.kernel_sum import enter, is_zero, scale, squared_length
@@ -28,12 +25,11 @@ from kernelswarm.agents.learners.kernel_descent import (
 )
 from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range, words_of
 from kernelswarm.refused_key import RefusedKey
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 QUANTIZATION = BUDGET_SIZE

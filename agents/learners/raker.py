@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
@@ -30,7 +29,8 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import loss_form
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
-from kernelswarm.protocols.core.addresses import Compiled, Integers, address
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import Compiled, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.parameters.hedge import log_weights, shares_of
 
@@ -39,7 +39,6 @@ from kernelswarm.protocols.parameters.hedge import log_weights, shares_of
 # A state is one vector: the weights (E L, C) of the function, those of the members (E, L, C), their losses (E,), their
 # shares (E,), and the samples that the losses are of.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 EVALUATES, VALUES, DERIVATIVES = range(3)

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.learners.linear_in_features import (
@@ -16,10 +15,9 @@ from kernelswarm.agents.learners.linear_in_features import (
     LinearInFeatures,
 )
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, StudentT
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import SEED, Range
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 ShiftInvariant = Gaussian | Laplacian | Matern | StudentT
 """The kernels whose spectral density is drawn from here."""

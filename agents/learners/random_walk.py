@@ -14,15 +14,14 @@ sample, and what is subtracted is symmetric to the last bit.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.observations import Terms, weigh_sums
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.parameters.least_squares import learn_noise
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

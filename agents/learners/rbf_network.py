@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import KERNEL, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_vector
@@ -47,14 +46,13 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.plain_parts import kernel_form
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
-from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 # The step of a radial basis function network in compiled code, with a tracked center.
-
-Array = npt.NDArray[np.float64]
 
 
 @cached_njit

@@ -21,9 +21,9 @@ from kernelswarm.agents.learners.contract import Learner, TeachableLearner
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 
-Array = npt.NDArray[np.float64]
 Owners = npt.NDArray[np.intp]
 Part = TypeVar("Part")
 

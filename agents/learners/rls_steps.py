@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.arithmetic.simd import dot
@@ -32,11 +31,11 @@ from kernelswarm.agents.learners.observations import (
     weigh,
     without_taught,
 )
-from kernelswarm.protocols.core.addresses import Compiled, Integers, address
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import Compiled, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.parameters.least_squares import ROWS, learn_noise
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 EVALUATES, DERIVATIVES = range(2)

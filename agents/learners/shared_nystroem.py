@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.abi import KERNEL, kernel_at
@@ -28,12 +27,12 @@ from kernelswarm.agents.learners.nystroem import INDEPENDENT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows
 from kernelswarm.agents.parts.sample import Sample, spaced
-from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

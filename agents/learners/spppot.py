@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.abi import (
@@ -46,14 +45,14 @@ from kernelswarm.agents.parts.losses import Loss, Squared, grid_of
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap
 from kernelswarm.agents.parts.plain_parts import kernel_rows, loss_form
 from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.refused_key import RefusedKey
 
 # SPPPOT's step in compiled code: POLK's on the dual function, along derivatives with respect to its image.
 
-Array = npt.NDArray[np.float64]
 
 FIXED = 5
 """Among a state's integers, after those of POLK, the points that no compression removes."""

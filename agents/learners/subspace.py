@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import subspace_updates
 from kernelswarm.agents.arithmetic.abi import (
@@ -35,13 +34,12 @@ from kernelswarm.agents.learners.linear_in_features import CompiledLinear, desce
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows
 from kernelswarm.agents.parts.subspace_rules import Censoring, Normalized, SubspaceStep, Threshold
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.core.addresses import Integers, address
+from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 SMALLEST_CAPACITY = 32
 

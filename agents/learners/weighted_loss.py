@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
@@ -15,11 +14,10 @@ from kernelswarm.agents.arithmetic.abi import (
 )
 from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.parts.losses import Loss, Task, curvatures_of, offers_of
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-
-Array = npt.NDArray[np.float64]
 
 VALUES, DERIVATIVES, CURVATURES, OFFERS, CURVATURE, FIRST = range(6)
 """The loss's numbers: addresses, which are whole numbers far below 2^53, the curvature, and those of the loss within

@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.views import cube, table
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox, LastSent, recalled, remembered
 from kernelswarm.agents.nodes.node import DivergenceError, Draws, Node
 from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule, recorded
 from kernelswarm.protocols.core.compiling import ReadOnly, force_inline, inline_always, njit_no_refcount
 from kernelswarm.protocols.links.realization import Conditions
 from kernelswarm.protocols.replay import certainty_of, replay_of
-
-Array = npt.NDArray[np.float64]
 
 
 def columns_behind_values(rule: Exchange) -> int:
@@ -111,11 +109,11 @@ class Agent(Node):
                 'use protocol.step = "implicit", or lower learner.step_size' + self.coupling_remedy(),
             )
 
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         """Return the points that it keeps to replay; what is in flight is computed again."""
         return {} if self.buffer is None else self.buffer.arrays()
 
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over what :meth:`further_arrays` returned."""
         if self.buffer is not None:
             self.buffer.take_over(arrays)
@@ -171,11 +169,11 @@ class LossyAgent(Agent):
         if self.buffer is not None:
             self.buffer.forget()
 
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         """Return the messages received and sent, and the rounds of the node's samples."""
         tally = self.tally
         assert tally.traffic is not None
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, AnyArray] = {
             "lossy.now": np.array([self.now, *self.sent_at]),
             "lossy.received_at": self.received_at.copy(),
             "lossy.used": self.used.copy(),
@@ -185,7 +183,7 @@ class LossyAgent(Agent):
         arrays |= remembered(self.drawn, self.predicted, self.last_sent) | self.inbox.arrays()
         return arrays | super().further_arrays()
 
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over what :meth:`further_arrays` returned."""
         self.now, *sent_at = arrays["lossy.now"].tolist()
         self.sent_at = sent_at[0], sent_at[1]

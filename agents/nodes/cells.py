@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
 
 CLEARLY = 1.0 - 1e-5
 """The share of the least cost so far below which another one is less: among equal ones the first counts, and not what

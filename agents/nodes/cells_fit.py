@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack
 
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from kernelswarm.arrays import Array, Integers
 
 RATIOS = np.logspace(-9.0, 4.0, 105)
 """The variances of a sample's noise, over that of the function, that are compared."""

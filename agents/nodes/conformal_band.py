@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 SCALE, LOGARITHM, INSIDE, BANDED, SEEN = range(5)

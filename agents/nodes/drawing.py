@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.learners.plain import PlainLearner
@@ -12,10 +11,8 @@ from kernelswarm.agents.nodes.agent import Agent
 from kernelswarm.agents.nodes.arrays import Links, ends_of
 from kernelswarm.agents.nodes.node import Ahead, Node, UnevenDraws, follow_bands
 from kernelswarm.agents.nodes.pooled_bands import UnreliablePooledBands
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import fulfils
-from kernelswarm.protocols.core.addresses import Integers
-
-Array = npt.NDArray[np.float64]
 
 AHEAD = 2**22
 """Numbers that are drawn ahead, at most, for all nodes together."""

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import abi as compiled
 from kernelswarm.agents.arithmetic.abi import (
@@ -30,6 +29,7 @@ from kernelswarm.agents.nodes.arrays import (
 )
 from kernelswarm.agents.nodes.node import Node
 from kernelswarm.agents.parts.plain_parts import compares_alike, loss_form
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.compiled import (
     ADVANCE,
     CONSTRAINT_VALUES,
@@ -39,11 +39,9 @@ from kernelswarm.protocols.compiled import (
     CompiledRule,
 )
 from kernelswarm.protocols.contract import Rule, fulfils
-from kernelswarm.protocols.core.addresses import NONE, Integers, address
+from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.callbacks import array_of, keep_for
 from kernelswarm.protocols.replay import certainty_of, replay_of
-
-Array = npt.NDArray[np.float64]
 
 NO_KEYS = np.zeros((0, 2), dtype=np.int64)
 NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS, 0.0)
@@ -234,7 +232,7 @@ def look_at(
     states: States,
     agents: Sequence[Node],
     forms: Sequence[CompiledLearner],
-    repacked: npt.NDArray[np.bool_],
+    repacked: Booleans,
     taken: Integers,
     reserves: Integers,
 ) -> None:

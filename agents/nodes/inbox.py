@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.distortion import rounded_up
 from kernelswarm.protocols.links.realization import Conditions
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 NO_ANSWER = -1
 """In place of the round whose points are answered: none has been received yet."""
@@ -96,14 +93,14 @@ class Inbox:
         self.latest: list[Array | None] = [None] * len(senders)
         """What each neighbour drew in the last round that it was awake, as links change it; symmetric form only."""
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         found = [(e, sent, packet) for e, packets in enumerate(self.packets) for sent, packet in packets.items()]
         heads = [(e, sent, entry.due, entry.carried, entry.previous, entry.answered) for e, sent, entry in found]
         latest = [points for points in self.latest if points is not None]
         own = [packet.own for _, _, packet in found]
         answers = [packet.answer for _, _, packet in found]
         active = [(mine is not None, theirs is not None) for mine, theirs in zip(own, answers, strict=True)]
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, AnyArray] = {
             "inbox.heads": np.array(heads, dtype=np.int64).reshape(-1, 6),
             "inbox.last": self.last.copy(),
             "inbox.known": np.array([points is not None for points in self.latest], dtype=np.bool_),
@@ -114,7 +111,7 @@ class Inbox:
         arrays |= stacked("inbox.own", [entry for entry in own if entry is not None])
         return arrays | stacked("inbox.answers", [entry for entry in answers if entry is not None])
 
-    def take_over(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_over(self, arrays: Mapping[str, AnyArray]) -> None:
         """Restore the messages from :meth:`arrays`."""
         self.packets = [{} for _ in self.packets]
         own, answers = iter(parted("inbox.own", arrays)), iter(parted("inbox.answers", arrays))
@@ -133,13 +130,13 @@ class Inbox:
             self.packets[e][sent] = Packet(due, carried, previous, answered, points, values, answer, dual)
 
 
-def stacked(name: str, arrays: Sequence[Array]) -> dict[str, npt.NDArray[Any]]:
+def stacked(name: str, arrays: Sequence[Array]) -> dict[str, AnyArray]:
     """Return matrices of one width as one, with their lengths, by the names that a snapshot has for them."""
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     return {name: np.concatenate(arrays) if arrays else np.zeros((0, 0)), f"{name}_lengths": lengths}
 
 
-def parted(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> list[Array]:
+def parted(name: str, arrays: Mapping[str, AnyArray]) -> list[Array]:
     """Undo :func:`stacked`; the matrices are read-only, as they came."""
     lengths = arrays[f"{name}_lengths"]
     if not len(lengths):
@@ -170,7 +167,7 @@ class LastSent(NamedTuple):
 
 def remembered(
     drawn: Mapping[int, tuple[Array, Array]], predicted: Mapping[int, Array], last_sent: Sequence[LastSent | None]
-) -> dict[str, npt.NDArray[Any]]:
+) -> dict[str, AnyArray]:
     """Return a node's samples, its predictions there and its last messages as arrays, for a snapshot."""
     entries = [(e, entry) for e, entry in enumerate(last_sent) if entry is not None]
     return {
@@ -186,7 +183,7 @@ def remembered(
 
 
 def recalled(
-    arrays: Mapping[str, npt.NDArray[Any]], degree: int
+    arrays: Mapping[str, AnyArray], degree: int
 ) -> tuple[dict[int, tuple[Array, Array]], dict[int, Array], list[LastSent | None]]:
     """Undo :func:`remembered`."""
     samples = zip(parted("lossy.drawn_points", arrays), parted("lossy.drawn_targets", arrays), strict=True)

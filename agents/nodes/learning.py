@@ -8,7 +8,6 @@ that rounds on ideal links are compiled without the code of the others.
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import (
     ORDER,
@@ -44,12 +43,11 @@ from kernelswarm.agents.nodes.arrays import (
     answer_over,
 )
 from kernelswarm.agents.nodes.pulling import constraints_of, pull_at_replayed, pulls_at_neighbors_of, pulls_of
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import advance_at, judge_at
 from kernelswarm.protocols.core.addresses import NONE, Compiled
 from kernelswarm.protocols.core.compiling import force_inline
 from kernelswarm.protocols.coupling import own_products, pair_row_sums_in, total
-
-Array = npt.NDArray[np.float64]
 
 
 class LearnerArguments(NamedTuple):

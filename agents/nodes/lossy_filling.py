@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.agent import LossyAgent
 from kernelswarm.agents.nodes.arrays import ABSENT, Counts, Kept, Links, Mail, Realized, Terms, ends_of
@@ -13,6 +12,7 @@ from kernelswarm.agents.nodes.inbox import NO_ANSWER, SILENT, Packet, coarse
 from kernelswarm.agents.nodes.node import PRIMING
 from kernelswarm.agents.nodes.stacked import LossyStackedAgent
 from kernelswarm.agents.nodes.vectors import LossyVectorNode
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.clocks import forgets
@@ -20,10 +20,6 @@ from kernelswarm.protocols.links.distortion import EXACT, QUANTILE
 from kernelswarm.protocols.links.faults import SpokenFaults
 from kernelswarm.protocols.links.realization import NODE, Realization, keys_of
 from kernelswarm.protocols.replay import certainty_of
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 LossyNode = LossyAgent | LossyVectorNode | LossyStackedAgent
 """A node on unreliable links."""

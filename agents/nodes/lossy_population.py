@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import learner_forms
@@ -50,11 +49,8 @@ from kernelswarm.agents.nodes.lossy_rounds import resume, run_lossy_rounds
 from kernelswarm.agents.nodes.node import DIVERGED
 from kernelswarm.agents.nodes.population import Population
 from kernelswarm.agents.parts.plain_parts import AtTurn, rule_form
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.replay import replay_of
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 ROOM_AT_FIRST = 16
 """Dictionary points for which there is room at first beside those of a step; doubled when used up."""

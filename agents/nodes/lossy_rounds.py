@@ -7,7 +7,6 @@ with the same text as on ideal links, publishes and sends.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, WANTS, evaluate_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
@@ -43,11 +42,9 @@ from kernelswarm.agents.nodes.receiving import (
     sent_points,
 )
 from kernelswarm.agents.nodes.rounds import draw_replayed, keep_points
+from kernelswarm.arrays import Array, Booleans
 from kernelswarm.protocols.core.compiling import force_inline, nogil
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS, distort
-
-Array = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
 
 learn, sum_rows = learning(ideal=False), summing(ideal=False)
 

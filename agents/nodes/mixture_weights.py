@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
@@ -20,12 +19,10 @@ from kernelswarm.agents.nodes.inbox import NO_ANSWER, SENT, SILENT
 from kernelswarm.agents.nodes.lossy_rounds import send_nothing
 from kernelswarm.agents.nodes.node import PRIMING
 from kernelswarm.agents.nodes.receiving import before, has_arrived, receive
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.compiling import force_inline, nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.ensemble.stacking import learn_at, mixture_weights_at, receive_at, send_at
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS = range(4)
 """The functions of a protocol with copies, by their addresses."""
@@ -190,8 +187,6 @@ def fill_logs(i: int, ensemble: Ensemble) -> None:
 #
 # What nodes say of their copies travels as vectors do (:mod:`~kernelswarm.agents.nodes.receiving`), and is weighed
 # as on ideal links (:mod:`~kernelswarm.agents.nodes.mixture_weights`): here is what lies between.
-
-Booleans = npt.NDArray[np.bool_]
 
 
 class MixtureExchange(NamedTuple):

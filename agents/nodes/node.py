@@ -10,19 +10,16 @@ from itertools import groupby
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, PredictiveVariance
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.agents.nodes.pooled_bands import PooledBands
+from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, strengths_of
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.parameters.least_squares import learn_at_most
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 PRIMING = 2
 """Rounds that only fill the links: points are sent in the first, answered in the second, learned from in the third."""
@@ -247,11 +244,11 @@ class Node(ABC):
         return _or_lower("protocol", self._described) if self.neighbors else ""
 
     @abstractmethod
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         """Return what rounds change of the node beside what every node has, for a snapshot."""
 
     @abstractmethod
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over what :meth:`further_arrays` returned; the sums of the run are those of the snapshot already."""
 
     def restart_tally(self) -> Tally:

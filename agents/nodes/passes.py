@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import (
     LOOK,
@@ -29,12 +28,12 @@ from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.nodes.arrays import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
 from kernelswarm.agents.nodes.filling import addresses_of
 from kernelswarm.agents.parts.plain_parts import loss_form
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.core.addresses import NONE, Integers
+from kernelswarm.protocols.core.addresses import NONE
 from kernelswarm.protocols.core.callbacks import array_of, called
 from kernelswarm.protocols.core.compiling import njit_no_refcount
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 DIVERGED = 1e100

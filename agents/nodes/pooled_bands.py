@@ -16,20 +16,18 @@ neighbour's have been received r_i is 1 and d_i is 0: the band is the node's own
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import AGREED_LOGARITHM, AGREED_SCALE, LOGARITHM, SCALE, follow
+from kernelswarm.arrays import AnyArray, Array, Booleans, Integers
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers, cached_njit
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.realization import LOST, Conditions, Realization
 
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 LONG_LOOPS = True
 
 NUMBERS = 2
@@ -108,11 +106,11 @@ class PooledBands:
         """Begin a round: average the s and u that all nodes have sent."""
         average(self.bands, self._messages, self._start, self._other, self._weights, self._sent)
 
-    def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, node: int) -> dict[str, AnyArray]:
         """Return the messages of a node's neighbours, for a snapshot: none on ideal links."""
         return {}
 
-    def take_over(self, node: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_over(self, node: int, arrays: Mapping[str, AnyArray]) -> None:
         """Set the messages of a node's neighbours to those that :meth:`arrays` returned."""
 
     def follow(self, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int) -> None:
@@ -215,7 +213,6 @@ def _follow(
 # other does not. d_i does, whatever is received: a node's own share outside differs from 1 - level by ``d_T / (g T /
 # 10)``. A node that has never received from a neighbour has its own band.
 
-Booleans = npt.NDArray[np.bool_]
 
 NOTHING = -1
 """In place of a round: nothing arrives, or nothing was sent."""
@@ -335,7 +332,7 @@ class UnreliablePooledBands(PooledBands):
         """
         self._run_rounds(rounds, Steps(predicted, targets, samples, np.array(reached)), follows=True)
 
-    def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, node: int) -> dict[str, AnyArray]:
         """Return the messages that a node has received, and those on their way to it."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
@@ -347,7 +344,7 @@ class UnreliablePooledBands(PooledBands):
             "pooled.used": mail.used[edges].copy(),
         }
 
-    def take_over(self, node: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_over(self, node: int, arrays: Mapping[str, AnyArray]) -> None:
         """Set the messages to a node to those that :meth:`arrays` returned."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))

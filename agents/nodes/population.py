@@ -8,7 +8,6 @@ settled, brought up to date.
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ROOM
 from kernelswarm.agents.arithmetic.scratch import Scratch
@@ -36,11 +35,9 @@ from kernelswarm.agents.nodes.filling import (
 from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, follow_bands
 from kernelswarm.agents.nodes.rounds import run_rounds
 from kernelswarm.agents.parts.plain_parts import AtTurn, rule_form
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import NONE
 from kernelswarm.protocols.replay import replay_of
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 FIRST_POINTS = 8
 """The dictionary points of each node for which arrays have room at first, beside those of a step."""

@@ -7,7 +7,6 @@ The functions for ideal links and for others have one text: which they are is a 
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER, loss_values_at
 from kernelswarm.agents.arithmetic.views import cube, line, table
@@ -27,12 +26,11 @@ from kernelswarm.agents.nodes.arrays import (
     Received,
     answer_over,
 )
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import constraints_at, coupling_gradient_at, neighbor_gradient_at
 from kernelswarm.protocols.core.addresses import NONE, Compiled
 from kernelswarm.protocols.core.compiling import force_inline
 from kernelswarm.protocols.coupling import clip_pulls, gather_in, mean_square_differences_in, step_damping, total
-
-Array = npt.NDArray[np.float64]
 
 
 class Answered(NamedTuple):

@@ -1,7 +1,6 @@
 """Messages between agents in arrays: sent, disturbed, delivered and found; the compiled form of an inbox."""
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import evaluate_at, inner_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
@@ -23,15 +22,12 @@ from kernelswarm.agents.nodes.arrays import (
 from kernelswarm.agents.nodes.inbox import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.nodes.learning import learner_of
 from kernelswarm.agents.nodes.node import PRIMING
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.compiling import force_inline, inline_always, njit_no_refcount
 from kernelswarm.protocols.coupling import pair_row_sums_in
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.links.faults import misreport_in
 from kernelswarm.protocols.links.realization import LOST
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 
 @njit_no_refcount

@@ -1,18 +1,14 @@
 """The points that a node keeps to replay: its own and received ones."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.protocols.chance import WORD, threefry, uniform
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import njit_no_refcount
 from kernelswarm.protocols.replay import Replay
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 KEPT, DRAWN, LARGEST = range(3)
 """What a buffer counts: the points in it, the random numbers that it has drawn, and the place of the largest rank."""
@@ -60,7 +56,7 @@ class ReplayBuffer:
     def forget(self) -> None:
         self.counts[[KEPT, LARGEST]] = 0
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         count = self.counts[KEPT]
         return {
             "replay.points": self.points[:count].copy(),
@@ -68,7 +64,7 @@ class ReplayBuffer:
             "replay.counts": self.counts.copy(),
         }
 
-    def take_over(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_over(self, arrays: Mapping[str, AnyArray]) -> None:
         """Restore the buffer from :meth:`arrays`."""
         self.counts[:] = arrays["replay.counts"]
         count = self.counts[KEPT]

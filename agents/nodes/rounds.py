@@ -9,9 +9,6 @@ publishes: its values at the samples that follow, and its answers at its neighbo
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, ORDER, ROOM, WANTS, evaluate_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
@@ -34,10 +31,9 @@ from kernelswarm.agents.nodes.arrays import (
 )
 from kernelswarm.agents.nodes.learning import learner_of, learning, summing
 from kernelswarm.agents.nodes.replay_buffer import draw, keep
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import NONE
 from kernelswarm.protocols.core.compiling import force_inline, njit_no_refcount, nogil
-
-Array = npt.NDArray[np.float64]
 
 FETCHED = 512
 """Numbers of a state and of its rows to prefetch during the node before; the processor fetches what follows them."""

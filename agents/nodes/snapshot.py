@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.node import PRIMING, Ahead, Draws, Node, Tally
+from kernelswarm.arrays import AnyArray, Array
 
-Array = npt.NDArray[np.float64]
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 NO_SAMPLES = np.zeros((0, 0)), np.zeros((0, 0))
 
@@ -157,7 +156,7 @@ def leaves(links: Any) -> Iterator[Any]:
         raise TypeError(f"a link state holds {type(links).__name__}, which is neither array nor number nor tuple")
 
 
-def _refilled(links: Any, found: Iterator[npt.NDArray[Any]]) -> Any:
+def _refilled(links: Any, found: Iterator[AnyArray]) -> Any:
     """Return links of the same make with other arrays and numbers in them."""
     if isinstance(links, tuple):
         entries = [_refilled(entry, found) for entry in links]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.learners.contract import Learner, PredictiveVariance
@@ -15,11 +14,10 @@ from kernelswarm.agents.nodes.agent import Agent, LossyAgent
 from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.nodes.node import Draws, Node, Tally
 from kernelswarm.agents.nodes.snapshot import arrays_of, put
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.links.links import IDEAL
 from kernelswarm.protocols.links.realization import Conditions
-
-Array = npt.NDArray[np.float64]
 
 
 class StackedAgent(Node):
@@ -115,14 +113,14 @@ class StackedAgent(Node):
             last.violation.copy(),
         )
 
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         return {
             f"copies.{k}.{name}": array
             for k, copy in enumerate(self.ensemble)
             for name, array in arrays_of(copy).items()
         }
 
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         for k, copy in enumerate(self.ensemble):
             start = f"copies.{k}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
@@ -183,7 +181,7 @@ class LossyStackedAgent(StackedAgent):
         self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
         """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
 
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         """Return the snapshots of all copies, and the mixture weights received from neighbours."""
         assert self.tally.traffic is not None
         return {
@@ -194,7 +192,7 @@ class LossyStackedAgent(StackedAgent):
             **self.inbox.arrays(),
         }
 
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over what :meth:`further_arrays` returned."""
         super().take_further(arrays)
         self.now, self.sent_at = arrays["lossy.now"].tolist()

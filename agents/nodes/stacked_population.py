@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.plain_features import learner_forms
 from kernelswarm.agents.nodes.agent import LossyAgent
@@ -35,6 +34,7 @@ from kernelswarm.agents.nodes.population import Population
 from kernelswarm.agents.nodes.stacked import BYTES, LossyStackedAgent, StackedAgent
 from kernelswarm.agents.nodes.vector_population import NO_DUALS
 from kernelswarm.agents.parts.plain_parts import AtTurn, fill, kept
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Predictions
 from kernelswarm.protocols.core.addresses import address
@@ -43,8 +43,6 @@ from kernelswarm.protocols.ensemble.stacking import LEARN, MIXTURE_WEIGHTS, RECE
 from kernelswarm.protocols.parameters.contract import packed, unpacked
 
 # A protocol with copies for compiled rounds, whether it is compiled or not.
-
-Array = npt.NDArray[np.float64]
 
 
 def ensembles_form(nodes: Sequence[StackedAgent]) -> HandedEnsembles | PlainEnsembles:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import cholesky
 
 from kernelswarm.agents.functions.expansion import Expansion
@@ -17,13 +16,11 @@ from kernelswarm.agents.nodes.inbox import Inbox
 from kernelswarm.agents.nodes.node import Draws, Node
 from kernelswarm.agents.nodes.summaries_rounds import CellMail, empty_mail
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
+from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, nothing_of
 from kernelswarm.protocols.links.clocks import forgets
 from kernelswarm.protocols.links.realization import Conditions
 from kernelswarm.protocols.summaries import SummaryRule
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 TOLERANCE = 1e-4
 """The share of kappa(x, x) up to which the dictionary spans the cells."""
@@ -256,10 +253,10 @@ class SummaryNode(Node):
         """Name the key to change where the function grows without bound."""
         return "the targets of single samples may be far beyond all others: look at the data"
 
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         """Return all that rounds change of the node."""
         parts: dict[str, Any] = {"cells": self.cells, "own": self.own, "known": in_use(self.known), "mail": self.mail}
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: dict[str, AnyArray] = {
             f"{whole}.{name}": part.copy() for whole, table in parts.items() for name, part in table._asdict().items()
         }
         arrays |= {"clock": np.array([self.now, self.sent_at]), "fitted_at": np.array(self.fitted_at)}
@@ -267,7 +264,7 @@ class SummaryNode(Node):
             arrays |= {f"fitted.{name}": part for name, part in self.fitted.function.arrays().items()}
         return arrays
 
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over what :meth:`further_arrays` returned."""
         self.cells = Cells(*(arrays[f"cells.{name}"].copy() for name in Cells._fields))
         self.own = Cells(*(arrays[f"own.{name}"].copy() for name in Cells._fields))

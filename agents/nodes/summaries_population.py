@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.cells import PLACES, Cells, laid, roomier
 from kernelswarm.agents.nodes.drawing import Laid, ahead
@@ -23,16 +22,13 @@ from kernelswarm.agents.nodes.summaries_rounds import (
     weights_of,
 )
 from kernelswarm.agents.parts.plain_parts import compares_alike
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.callbacks import called
 from kernelswarm.protocols.links.distortion import EXACT, QUANTILE, distort
 from kernelswarm.protocols.links.faults import SpokenFaults, misreport_in
 from kernelswarm.protocols.links.links import Clip
 from kernelswarm.protocols.links.realization import NODE, keys_of
-
-Array = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 BYTES = 8
 """Of a number that is sent."""

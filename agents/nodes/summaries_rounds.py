@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.cells import (
     HOPS,
@@ -19,13 +18,10 @@ from kernelswarm.agents.nodes.cells import (
     write,
 )
 from kernelswarm.agents.nodes.inbox import DELIVERED, LOST_ON_THE_WAY, SENT, TOO_LATE
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.chance import uniform
 from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers, cached_njit
 from kernelswarm.protocols.links.realization import LOST
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 REPEATS, WHICH = 8, 9
 """The uses of random numbers of an edge in a round, behind those of its losses and delays."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.plain import PlainLearner
@@ -41,15 +40,13 @@ from kernelswarm.agents.nodes.vector_rounds import (
 )
 from kernelswarm.agents.nodes.vectors import LossyVectorNode, VectorNode, lambdas_of, vectors_form
 from kernelswarm.agents.parts.plain_parts import AtTurn
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.callbacks import array_of, called
 from kernelswarm.protocols.links.distortion import EXACT, distort
 from kernelswarm.protocols.links.faults import misreport_in
 from kernelswarm.protocols.parameters.contract import PHASE, AddressedRule, CompiledParameterRule
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 NO_DUALS = np.zeros(0)
 

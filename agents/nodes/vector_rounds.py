@@ -10,9 +10,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.arithmetic.abi import (
     GradientArguments,
     StepArguments,
@@ -51,14 +48,13 @@ from kernelswarm.agents.nodes.learning import admit
 from kernelswarm.agents.nodes.lossy_rounds import send_nothing
 from kernelswarm.agents.nodes.node import PRIMING
 from kernelswarm.agents.nodes.receiving import before, has_arrived, receive
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.addresses import NONE
 from kernelswarm.protocols.core.compiling import force_inline, inline_always, nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.parameters.contract import PhaseArguments, phase_at
 from kernelswarm.protocols.parameters.neighbours import squared_distance
 
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 LONG_LOOPS = True
 
 ADAPT_START, ADAPT_FINISH, RECEIVE_START, RECEIVE_FINISH = range(4)
@@ -331,8 +327,6 @@ def weigh(eta: float, curvature: float, batch_size: int, gradient: Array, rates:
 #
 # Messages travel as those of points and values do (:mod:`~kernelswarm.agents.nodes.receiving`), and nodes learn as
 # on ideal links (:mod:`~kernelswarm.agents.nodes.vector_rounds`): here is what lies between.
-
-Booleans = npt.NDArray[np.bool_]
 
 
 class VectorLinks(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack
 
 from kernelswarm.agents.functions.kernel_sum import combine
@@ -17,6 +16,7 @@ from kernelswarm.agents.learners.plain import ASKED, asked_at
 from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.nodes.node import Draws, Node
 from kernelswarm.agents.parts.plain_parts import fill
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, recorded, requirement_of
 from kernelswarm.protocols.core.addresses import address, numbers_at
@@ -36,8 +36,6 @@ from kernelswarm.protocols.parameters.contract import (
     unpacked,
 )
 from kernelswarm.protocols.parameters.least_squares import curvature, learn_at_most, noise_of
-
-Array = npt.NDArray[np.float64]
 
 
 def lambdas_of(learner: FeatureLearner, state: Any, features: int) -> Array:
@@ -192,11 +190,11 @@ class VectorNode(Node):
     def record(self) -> LinkRecord:
         return recorded(self.rule, self.links, len(self.neighbors))
 
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         """Return nothing: the points in flight follow from the protocol's state."""
         return {}
 
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over nothing."""
 
     def _sent(self) -> Array:
@@ -262,7 +260,7 @@ class LossyVectorNode(VectorNode):
         realization = not (self.conditions.links.ideal and self.conditions.clock.ideal)
         return (requirement_of(self.rule) if realization else None) or super().remedy()
 
-    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def further_arrays(self) -> dict[str, AnyArray]:
         assert self.tally.traffic is not None
         return {
             "lossy.now": np.array([self.now, self.sent_at]),
@@ -274,7 +272,7 @@ class LossyVectorNode(VectorNode):
             **self.inbox.arrays(),
         }
 
-    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over what :meth:`further_arrays` returned."""
         self.now, self.sent_at = arrays["lossy.now"].tolist()
         self.used, self.last_sent = arrays["lossy.used"].copy(), arrays["lossy.last_sent"].copy()

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from kernelswarm.agents.parts.sample import RIDGE, SHARED, Sample, spaced
+from kernelswarm.arrays import Array
 from kernelswarm.refused_key import RefusedKey
 
-Array = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
 
 Bandwidth = float | tuple[float, ...] | Literal["auto", "median", "relevance"]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
@@ -20,8 +19,6 @@ from kernelswarm.protocols.core.callbacks import checked_number
 from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
 from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 SIZE = Range("[0, inf]", "0 keeps every point, more removes more")
 

@@ -12,17 +12,14 @@ from functools import cached_property, partial
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import DESCEND, SLOPES, CompiledDispersion
 from kernelswarm.agents.parts.schedules import Constant, Schedule, step_sizes
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import Compiled, sole
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
-
 
 _NO_NUMBERS: Array = np.zeros(0)
 

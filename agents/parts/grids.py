@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Booleans
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 MOST_CELLS = 100_000
 """More would ask for gigabytes where a kernel is evaluated between all of them and a dictionary."""
@@ -88,7 +86,7 @@ class Grid:
         points.flags.writeable = False
         return points
 
-    def outside(self, points: Array) -> npt.NDArray[np.bool_]:
+    def outside(self, points: Array) -> Booleans:
         """Tell which of the ``points`` (n, p) lie outside the box: (n,)."""
         beyond = (points < np.array(self.low)) | (points > np.array(self.high))
         return np.asarray(beyond.any(axis=1), dtype=np.bool_)

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import KERNEL, CompiledKernel
 from kernelswarm.agents.arithmetic.copying import transpose
@@ -18,6 +17,7 @@ from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH
 from kernelswarm.agents.arithmetic.views import line, read_only, table
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import fill
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.refused_key import RefusedKey
@@ -27,7 +27,6 @@ from kernelswarm.refused_key import RefusedKey
 # Eight images are looked at together, pixel beside pixel, so that all loops go into vector registers whatever the size
 # of an image. No sum is over several images: each looks the same whichever others are in the call.
 
-Array = npt.NDArray[np.float64]
 
 LEADING = 5
 """Numbers before the windows: bandwidth, rows and columns of the images, rows and columns of windows."""

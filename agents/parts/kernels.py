@@ -13,17 +13,15 @@ from numbers import Integral, Real
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import kernel_formulas
 from kernelswarm.agents.arithmetic.abi import DIAGONAL, KERNEL, CompiledKernel
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import Compiled, fill, sole
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 LARGEST_DEGREE = 100
 """Of a polynomial kernel."""

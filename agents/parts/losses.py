@@ -18,17 +18,15 @@ from numbers import Real
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import loss_formulas
 from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.addresses import Compiled, fill
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 _NO_NUMBERS: Array = np.zeros(0)
 

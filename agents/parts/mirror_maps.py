@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import MIRROR, CompiledMirrorMap
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import sole
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-
-Array = npt.NDArray[np.float64]
 
 
 class MirrorMap(Protocol):

@@ -7,18 +7,16 @@ from types import TracebackType
 from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledKernel, CompiledLoss
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import CurvedLoss, Loss, OfferingLoss
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import CompiledRule, NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import Constrained, Exchange, Judging, Rule, fulfils
 from kernelswarm.protocols.core.addresses import Compiled
 
 # What a method is given, for it to keep, and what it returns, put where compiled code looks for it.
-
-Array = npt.NDArray[np.float64]
 
 
 def kept(array: Array) -> Array:
@@ -61,7 +59,6 @@ def _numbers(answer: Any, shape: tuple[int, ...], method: str) -> Array:
 
 # A protocol of evaluations for compiled rounds, whether it is compiled or not.
 
-Integers = npt.NDArray[np.int64]
 
 KEPT, DUALS, TOLERANCES = range(3)
 """The rows of an edge under a protocol in plain Python: the place of the node's link state and, where there are dual

@@ -6,16 +6,14 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.losses import Task
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import fill
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import Range, check_ranges
-
-Array = npt.NDArray[np.float64]
 
 
 @cached_njit

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from kernelswarm.agents.parts.losses import IntegratedLoss, Loss
+from kernelswarm.arrays import Array
 
 # The noise of a sample's targets, by the marginal likelihood of a Gaussian process with the learner's kernel.
 
-Array = npt.NDArray[np.float64]
 
 RIDGES = np.logspace(-8.0, 2.0, 41)
 """Ratios of noise to signal that are tried, a factor of 1.8 apart: steps go with the root of what is found."""

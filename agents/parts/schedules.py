@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.callbacks import checked_sizes
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 
 class Schedule(Protocol):

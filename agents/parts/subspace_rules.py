@@ -5,14 +5,12 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import sole
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.ranges import Range, check_ranges
-
-Array = npt.NDArray[np.float64]
 
 
 class SubspaceStep(Protocol):

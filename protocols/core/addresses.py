@@ -11,18 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 from numba.core.errors import NumbaError, TypingError
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES, Signature, call_at, finds, place_of
 from kernelswarm.kept_code import keep
 from kernelswarm.protocols.core.callbacks import Address
 from kernelswarm.protocols.core.contiguous import Contiguous
 
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Compiled = Callable[..., Any]
 """A function compiled with ``numba.njit``, best with ``cache=True`` so that the next process loads it."""
 

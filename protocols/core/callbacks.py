@@ -20,9 +20,9 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
+from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.inside_numba import Signature
 from kernelswarm.protocols.core.contiguous import Contiguous
 
@@ -90,8 +90,6 @@ class in_turn:
             _thread.left = self._turn
             self._turn.release()
 
-
-Integers = npt.NDArray[np.int64]
 
 FAILED = -4
 """The status of a call that raised; numba's own ones each name the place of an exception."""
@@ -228,7 +226,7 @@ def _callback(function: Callable[..., Any], signature: Signature) -> Any:
                 kind = _vectors.get((entry, count))
                 if kind is None:
                     kind = _vectors[entry, count] = entry * count
-                array: npt.NDArray[Any] = np.ndarray(lengths, dtype, kind.from_address(given[at]))
+                array: AnyArray = np.ndarray(lengths, dtype, kind.from_address(given[at]))
                 arguments.append(array.copy() if copied else array)
         with in_turn():
             result = function(*arguments)
@@ -331,8 +329,6 @@ def _act() -> None:
 
 
 # What methods of parts answer, as the numbers that it has to be.
-
-Array = npt.NDArray[np.float64]
 
 
 def checked_number(answer: Any, least: float, method: str, must: str) -> float:

@@ -20,10 +20,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from numba.core import types
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.inside_numba import COMPILES, NumbaDispatcher, Signature, finds, keep_by, known_options, optimised
 from kernelswarm.kept_code import KeptCode
 from kernelswarm.protocols.core.callbacks import aside, called
@@ -35,10 +34,10 @@ _types: Any = types
 
 _ONLY_READ = "only read"
 
-ReadOnly = Annotated[npt.NDArray[np.float64], _ONLY_READ]
+ReadOnly = Annotated[Array, _ONLY_READ]
 """A parameter that a compiled function only reads: arrays that may be written to then call the same code as others."""
 
-ReadOnlyIntegers = Annotated[npt.NDArray[np.int64], _ONLY_READ]
+ReadOnlyIntegers = Annotated[Integers, _ONLY_READ]
 
 _READ = ReadOnly, ReadOnlyIntegers
 

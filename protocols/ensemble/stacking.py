@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus, usual_penalty
 from kernelswarm.protocols.contract import DataSize, Form, LinkRecord, Neighborhood, Predictions, Rule, Step, nothing_of
 from kernelswarm.protocols.controls import Isolated
@@ -26,7 +26,6 @@ from kernelswarm.ranges import Range, check_ranges, words_of
 #
 # The vectors are those of a :class:`~kernelswarm.protocols.ensemble.stacking.StackingState`, field behind field.
 
-Array = npt.NDArray[np.float64]
 
 LEAST = 1e-30
 """The least mixture weight, so that a copy that was wrong may recover."""

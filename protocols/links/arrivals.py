@@ -8,15 +8,12 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.ranges import SHARE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 # What links may know of the directed edges before the first round.
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.ranges import SHARE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 LONGEST = 100_000
 """The largest number of rounds that a node sleeps."""
@@ -193,8 +191,6 @@ class Stragglers:
 # Clocks of nodes that are not always in the network: they leave and come back, or join late.
 #
 # What is sent to a node that is not in the network is lost.
-
-Integers = npt.NDArray[np.int64]
 
 
 @runtime_checkable

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.chance import WORD, pair, threefry, uniform
 from kernelswarm.protocols.core.addresses import NONE, Compiled, at
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
@@ -193,8 +193,6 @@ class Laplace:
         """Return the privacy spent on one noisy vector that moves by at most a sum of magnitudes."""
         return laplace(magnitudes, self.scale)
 
-
-Array = npt.NDArray[np.float64]
 
 quantile_at = at(QUANTILE)
 

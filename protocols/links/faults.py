@@ -6,17 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.contract import significant
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.protocols.links.distortion import Gaussian
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 Kind = Literal["stuck", "offset", "scale", "noise", "sign", "labels", "random", "target", "silent"]
 

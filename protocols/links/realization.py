@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.chance import threefry, uniform
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.compiling import cached_njit
@@ -23,8 +23,6 @@ from kernelswarm.protocols.links.links import Links
 
 # Which edges of a network are there in which round, looked up by whoever lives at one.
 
-Booleans = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 SPAN = 256
 """Rounds that are computed together."""
@@ -105,7 +103,6 @@ class Timetable:
 
 # What links and clocks say of edges and nodes, held to the shapes and ranges that compiled rounds trust.
 
-Array = npt.NDArray[np.float64]
 
 ROUNDING = 1e-6
 """By how much the sum of probabilities may differ from 1."""

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Exchange, Neighborhood, Rule, SendsVectors, StackedRule
 from kernelswarm.protocols.core.addresses import MATRIX, NUMBERS, VECTOR_OUT, Compiled, at
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.core.contiguous import PassedTuple
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.ranges import Range, check_ranges
-
-Array = npt.NDArray[np.float64]
 
 
 class Samples(Protocol):

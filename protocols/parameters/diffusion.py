@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.coupling import total
@@ -22,7 +22,6 @@ from kernelswarm.protocols.parameters.contract import (
 from kernelswarm.protocols.parameters.neighbours import Combination, Stepping, average, average_in, combination, squares
 from kernelswarm.ranges import Range
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 Weights = Literal[Combination, "received", "adaptive"]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.protocols.parameters.contract import (
@@ -18,7 +18,6 @@ from kernelswarm.protocols.parameters.contract import (
 )
 from kernelswarm.protocols.parameters.neighbours import PenalizedStepping, average, average_in, combination
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

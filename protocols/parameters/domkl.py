@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.coupling import total
@@ -21,7 +21,6 @@ from kernelswarm.protocols.parameters.least_squares import solve
 from kernelswarm.protocols.parameters.neighbours import Tolerant, differences, refuse_waiting
 from kernelswarm.ranges import FORGETTING, Range
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

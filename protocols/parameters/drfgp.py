@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.parameters.contract import (
@@ -23,7 +23,6 @@ from kernelswarm.protocols.parameters.neighbours import average, combination, wa
 from kernelswarm.ranges import FORGETTING, Range
 from kernelswarm.refused_key import RefusedKey
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.parameters.contract import (
@@ -19,7 +19,6 @@ from kernelswarm.protocols.parameters.contract import (
 from kernelswarm.protocols.parameters.neighbours import Stepping, average, average_in, combination
 from kernelswarm.refused_key import RefusedKey
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 

@@ -3,11 +3,10 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import cached_njit
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 LIKELIHOOD = 0.0

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba.core import types
 
+from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 
@@ -19,7 +19,6 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 #
 # `np.linalg` has numba compile its checks and their messages, which takes seconds; here are the functions behind it.
 
-Array = npt.NDArray[np.float64]
 
 _pointer: Any = types.CPointer
 _eigenvectors: Any = types.ExternalFunction(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import DataSize, Neighborhood, Step, significant, take_published
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.coupling import total
@@ -18,7 +18,6 @@ from kernelswarm.refused_key import RefusedKey
 
 # How much a node counts each neighbour when it averages: combination weights.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 Combination = Literal["metropolis", "uniform", "relative_degree"]

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood, Step, TreePlace
 from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
 from kernelswarm.protocols.parameters.diffusion_rls import conclude
 from kernelswarm.protocols.parameters.least_squares import add, empty
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 
 class Exchanged(NamedTuple):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import handed_over, hands_over
 from kernelswarm.protocols.contract import Neighborhood, SendsVectors, Step, strengths_of
 from kernelswarm.protocols.core.addresses import NONE, address
@@ -33,7 +33,6 @@ from kernelswarm.protocols.parameters.contract import (
     place_of,
 )
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 CLOCK, AGE = 0, 1

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.comparison import comparison_folder, tuning
 from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Digests, Index, origins
 from kernelswarm.simulations.comparison.comparison_runs import (
@@ -36,7 +36,7 @@ from kernelswarm.simulations.records.run_folder import check_place
 
 def compare(
     experiment: Experiment | Mapping[str, Any],
-    vary: Mapping[str, Sequence[Any] | npt.NDArray[Any]],
+    vary: Mapping[str, Sequence[Any] | AnyArray],
     seeds: int = 1,
     jobs: int | None = None,
     out: Path | str | None = None,

@@ -10,14 +10,14 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.core.machine import one_thread
 from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.data.checked import opened
-from kernelswarm.simulations.data.contract import Array, HeldOut, NodeSource, Source, Stream, freeze
+from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source, Stream, freeze
 from kernelswarm.simulations.data.finite import FiniteSource
 from kernelswarm.simulations.data.pooled import members
 from kernelswarm.simulations.engine.serial import Serial
@@ -32,7 +32,7 @@ FOLDS = 5
 """One sample in so many is set aside; so many choices of which there are."""
 
 
-NoiseFree = Callable[[Array, npt.NDArray[np.int64]], Array]
+NoiseFree = Callable[[Array, Integers], Array]
 """A node's targets without noise at points (n, p), each drawn after so many samples: (n, q)."""
 
 
@@ -64,7 +64,7 @@ class _AsideSource(FiniteSource):
         aside: HeldOut,
         epochs: int,
         window: int | None,
-        ages: npt.NDArray[np.int64],
+        ages: Integers,
         noise_free: NoiseFree | None,
     ) -> None:
         super().__init__(points, targets, aside, epochs)

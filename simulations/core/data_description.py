@@ -9,14 +9,13 @@ from math import isfinite
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core.messages import number_of, shown
 
 # The coding of the data's columns as a learner's numbers; fitted once, and kept with a model.
 
-Array = npt.NDArray[np.float64]
 
 Kind = Literal["number", "truth", "words", "ranks", "time", "clock", "duration"]
 """The kinds of columns: numbers, truth values, words, words in an order, moments, times of day, or lengths of time."""
@@ -220,9 +219,6 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
-Labels = npt.NDArray[Any]
-"""Labels of classes or nodes, (n,): all of them int64, float64, bool or text of a fixed width."""
-
 DOUBTS = ("row_numbers", "gap_codes", "far_targets", "repeated_rows", "alike_nodes")
 """The facts of a stream that warn of its data."""
 
@@ -340,8 +336,8 @@ class DataDescription:
 
     inputs: Variables = Variables()
     targets: Variables = Variables()
-    classes: Labels | None = None
-    nodes: Labels | None = None
+    classes: AnyArray | None = None
+    nodes: AnyArray | None = None
 
     def class_name(self, index: int) -> str:
         """Return the label of a class; where the data has none, "class" and its index."""
@@ -386,7 +382,7 @@ def _numbers(value: Any, key: str) -> Array:
     return numbers
 
 
-def _labels(value: Any, key: str) -> Labels | None:
+def _labels(value: Any, key: str) -> AnyArray | None:
     if value is None:
         return None
     if isinstance(value, list) and value:

@@ -6,14 +6,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.graphs.given.names import Name as Name
 from kernelswarm.graphs.given.names import as_numbers, as_written, compared, is_number, is_whole, text
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.messages import nearest, number_of, shown, some, underscored
 
 
-def in_order(names: Labels) -> Labels:
+def in_order(names: AnyArray) -> AnyArray:
     """Return the different names of nodes in the order in which they are those of a network's nodes.
 
     Whole numbers are in increasing order, also where text holds them; other text is in alphabetical order.
@@ -28,7 +28,7 @@ def in_order(names: Labels) -> Labels:
     return found if numbers is None else found[np.argsort(np.array(numbers), kind="stable")]
 
 
-def node_names(nodes: Sequence[int], names: Labels | None) -> dict[int, Name]:
+def node_names(nodes: Sequence[int], names: AnyArray | None) -> dict[int, Name]:
     """Return the own name of each node by its label in the network; the label itself where the data names none.
 
     Parameters

@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.graphs.given.matrices import REMEDY, is_sparse, matlab_arrays
 from kernelswarm.graphs.given.names import EXACT
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.core.data_description import CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.dealing import Dealing
 from kernelswarm.simulations.data.finite import open_rows
 from kernelswarm.simulations.data.gaps import Found, NaValues, array_without, named_in, with_codes
 from kernelswarm.simulations.data.reading import binary, call, check_names, column_numbers, find, shorten
-from kernelswarm.simulations.data.rows import Numbers, Rows, check_exact, plain_labels
+from kernelswarm.simulations.data.rows import Rows, check_exact, plain_labels
 from kernelswarm.simulations.data.splits import Split
 from kernelswarm.simulations.data.text import spelled
 
@@ -70,12 +71,12 @@ def read_mat(
     return rows_of_arrays(name, arrays, node_array, split_columns, na_values)
 
 
-def _full(name: str, array: Any) -> Numbers:
+def _full(name: str, array: Any) -> AnyArray:
     """Return an array, of a sparse matrix with its zeros."""
     if not is_sparse(array):
         return np.asarray(array)
     refuse_large(name, "columns", array.shape)
-    full: Numbers = array.toarray()
+    full: AnyArray = array.toarray()
     return full
 
 
@@ -89,7 +90,7 @@ def refuse_large(name: str, columns: str, shape: tuple[int, int]) -> None:
         )
 
 
-def _plain(array: Numbers, is_matrix: bool) -> Numbers:
+def _plain(array: AnyArray, is_matrix: bool) -> AnyArray:
     """Return an array of MATLAB, where all have two axes and cells hold text; only a matrix keeps an axis of length 1.
 
     Text in a cell is an array itself.
@@ -99,7 +100,7 @@ def _plain(array: Numbers, is_matrix: bool) -> Numbers:
     return array if is_matrix or 1 not in array.shape else array.ravel()
 
 
-def arrays_of(name: str, path: Path, wanted: Callable[[list[str]], list[str]] | None = None) -> dict[str, Numbers]:
+def arrays_of(name: str, path: Path, wanted: Callable[[list[str]], list[str]] | None = None) -> dict[str, AnyArray]:
     """Read arrays of an npz file, all or those that ``wanted`` chooses of their names; ValueError where it is none."""
     with path.open("rb") as file:
         if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
@@ -133,7 +134,7 @@ def needed(name: str, known: list[str], node_array: str) -> list[str]:
 
 def rows_of_arrays(
     name: str,
-    arrays: Mapping[str, Numbers],
+    arrays: Mapping[str, AnyArray],
     node_array: str,
     split_columns: tuple[str | int, ...],
     na_values: NaValues = (),
@@ -154,7 +155,7 @@ def rows_of_arrays(
 
 def npz_rows(
     name: str,
-    arrays: Mapping[str, Numbers],
+    arrays: Mapping[str, AnyArray],
     ending: str,
     node: str,
     split_columns: tuple[str | int, ...],
@@ -371,7 +372,7 @@ class Idx:
         )
 
 
-def read_idx(key: str, path: Path) -> Numbers:
+def read_idx(key: str, path: Path) -> AnyArray:
     """Read one IDX file: two zero bytes, a type, the number of dimensions, their sizes, the numbers.
 
     Raises

@@ -11,20 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.arrays import Array
 from kernelswarm.graphs.given.names import is_number
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.own_code import OwnCode, is_own
-from kernelswarm.simulations.data.contract import (
-    Array,
-    Calendar,
-    Differences,
-    HeldOut,
-    NodeSource,
-    Source,
-    Stream,
-    twin,
-)
+from kernelswarm.simulations.data.contract import Calendar, Differences, HeldOut, NodeSource, Source, Stream, twin
 
 
 def opened(stream: Stream, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:

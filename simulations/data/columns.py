@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.graphs.given.names import POINTED, WHOLE, Name, SameNumber, as_written
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import ALIKE, HELD, CodedColumn, Coding, Missing
@@ -29,7 +29,7 @@ from kernelswarm.simulations.data.odd_entries import (
     remedy,
 )
 from kernelswarm.simulations.data.reading import shorten
-from kernelswarm.simulations.data.rows import Numbers, are_classes, check_exact, no_label, odd_fraction
+from kernelswarm.simulations.data.rows import are_classes, check_exact, no_label, odd_fraction
 from kernelswarm.simulations.data.text import (
     WRITTEN,
     Entries,
@@ -81,7 +81,7 @@ def inputs(
     wanted: Sequence[CodedColumn] = (),
     cure: str = "",
     has_codes: bool = True,
-) -> tuple[list[Numbers], tuple[CodedColumn, ...]]:
+) -> tuple[list[AnyArray], tuple[CodedColumn, ...]]:
     """Columns of inputs as arrays, numbers of their own types, and what they hold.
 
     Parameters
@@ -130,7 +130,7 @@ def read_input(
     wanted: CodedColumn | None,
     cure: str = "",
     has_codes: bool = True,
-) -> tuple[Numbers, CodedColumn]:
+) -> tuple[AnyArray, CodedColumn]:
     """One column of inputs as an array (n,), nan where a value is missing, and what it holds; see :func:`inputs`."""
     import pyarrow
 
@@ -189,7 +189,7 @@ def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, cure: str) -
     )
 
 
-def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Numbers, CodedColumn]:
+def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[AnyArray, CodedColumn]:
     """Numbers that stand for categories without an order, in increasing order, as words."""
     values = numbers(name, table, column).astype(np.float64)
     gaps = np.isnan(values)
@@ -224,7 +224,7 @@ def _no_date(name: str, column: str, odd: NoDate, cure: str) -> OddWords:
 
 def numbers(
     name: str, table: pyarrow.Table, column: str, *, is_target: bool = False, cure: str = "", mark: Mark = ""
-) -> Numbers:
+) -> AnyArray:
     """One column as a NumPy array of its own type, nan where one is missing; ``cure`` is what to do about no number.
 
     Text is refused, unless all of it are numbers with marks between thousands or percent signs.
@@ -264,7 +264,7 @@ def numbers(
     )
 
 
-def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: Mark = "") -> Numbers:
+def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: Mark = "") -> AnyArray:
     """A column of text as the labels of classes, (n,), without blanks around them; empty where one is missing.
 
     Unless a classification is asked for, text that reads as a number is refused: a column of numbers in which one is
@@ -370,7 +370,7 @@ def _as_written(name: str, column: str, found: Entries) -> list[Name]:
     return [named[word] for word in found.words]
 
 
-def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> Numbers | None:
+def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> AnyArray | None:
     """Return the numbers of a column of text that is one for a reason: marks between thousands, percent signs, gaps."""
     found = entries(values)
     gaps = int((found.places < 0).sum()) > values.null_count
@@ -378,7 +378,7 @@ def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> Numbers | None:
     return None if read is None else found.spread(read.values)
 
 
-def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
+def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> AnyArray:
     """The node of each row, (n,): whole numbers as int64, or text; nan or empty where one is missing.
 
     Raises
@@ -444,7 +444,7 @@ def with_nodes(name: str, table: pyarrow.Table, column: str, decimal: str) -> py
     return table.set_column(table.column_names.index(column), column, values)
 
 
-def words(table: pyarrow.Table, column: str) -> Numbers:
+def words(table: pyarrow.Table, column: str) -> AnyArray:
     """A column of text as an array (n,) of fixed width, without blanks around each entry; empty for what is missing."""
     values = without_words(table.column(column))
     texts = np.char.strip(np.array(values.fill_null("").to_pylist(), dtype=np.str_).reshape(len(values)))
@@ -486,7 +486,6 @@ def are_digits(texts: Sequence[str]) -> bool:
 
 # What the rows to learn from say of their columns: which words there are, when time begins, what stands for gaps.
 
-Array = npt.NDArray[np.float64]
 
 TimesAs = Literal["days", "cycles"]
 """What times become: days, or hours, weekdays and seasons too."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.own_code import is_own
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kernelswarm.protocols.links.realization import Absences
 
 # When nodes have samples, where the data of nodes that go on in step lack some.
-
-Integers = npt.NDArray[np.int64]
 
 
 class Calendar(NamedTuple):
@@ -81,9 +79,6 @@ def absences(
         found.append(np.flatnonzero(~there))
     starts = np.cumsum([0, *map(len, found)])
     return Absences(np.array(labels, dtype=np.int64), starts, np.concatenate(found)), ends
-
-
-Array = npt.NDArray[np.float64]
 
 
 def freeze(array: Array) -> Array:
@@ -196,7 +191,7 @@ class Source:
     facts: dict[str, float | int | str] = field(default_factory=dict)
     description: DataDescription = field(default_factory=DataDescription)
     truth: Callable[[int, Array, int], Array] | None = None
-    noise_free: Callable[[int, Array, npt.NDArray[np.int64]], Array] | None = None
+    noise_free: Callable[[int, Array, Integers], Array] | None = None
     locations: Array | None = None
     differences: Differences | None = None
     discount: float | None = None

@@ -9,11 +9,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.ranges import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, check_ranges
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.data.contract import Array, Differences, Source
+from kernelswarm.simulations.data.contract import Differences, Source
 from kernelswarm.simulations.data.splits import ShiftDifferences, Split, check_split, intervals, offsets
-from kernelswarm.simulations.data.synthetic import Ages, sources_of
+from kernelswarm.simulations.data.synthetic import sources_of
 
 
 class Curve(Protocol):
@@ -23,7 +24,7 @@ class Curve(Protocol):
     def moves(self) -> bool:
         """Whether the ages matter."""
 
-    def __call__(self, inputs: Array, ages: Ages) -> Array:
+    def __call__(self, inputs: Array, ages: Integers) -> Array:
         """Evaluate at inputs (n,) and ages (n,), the samples drawn before: gives (n,)."""
 
 
@@ -50,7 +51,7 @@ class NoisyCurve:
     def drifts(self) -> bool:
         return self.curve.moves
 
-    def sample(self, random: np.random.Generator, ages: Ages) -> tuple[Array, Array]:
+    def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
         count = len(ages)
         inputs = random.uniform(self.low, self.high, count)
         targets = self.curve(inputs, ages) + self.offset + self.noise * random.standard_normal(count)
@@ -59,7 +60,7 @@ class NoisyCurve:
             targets += hit * self.outlier_size * random.standard_normal(count)
         return inputs[:, None], targets[:, None]
 
-    def noise_free(self, points: Array, ages: Ages) -> Array:
+    def noise_free(self, points: Array, ages: Integers) -> Array:
         return (self.curve(points[:, 0], ages) + self.offset)[:, None]
 
 
@@ -72,7 +73,7 @@ class CurveTruth:
     def __call__(self, position: int, points: Array, samples: int) -> Array:
         return self.laws[position].noise_free(points, np.full(len(points), samples, dtype=np.int64))
 
-    def at(self, position: int, points: Array, ages: Ages) -> Array:
+    def at(self, position: int, points: Array, ages: Integers) -> Array:
         """Evaluate each point at its own age."""
         return self.laws[position].noise_free(points, ages)
 
@@ -178,7 +179,7 @@ class SineRegression:
     def moves(self) -> bool:
         return False
 
-    def __call__(self, inputs: Array, ages: Ages) -> Array:
+    def __call__(self, inputs: Array, ages: Integers) -> Array:
         """Target without noise at inputs (n,): gives (n,)."""
         return self.slope * inputs + self.amplitude * np.sin(self.frequency * inputs + self.phase)
 
@@ -254,7 +255,7 @@ class Drifting:
     def moves(self) -> bool:
         return True
 
-    def __call__(self, inputs: Array, ages: Ages) -> Array:
+    def __call__(self, inputs: Array, ages: Integers) -> Array:
         """Target without noise at inputs (n,) after ages (n,) samples: gives (n,)."""
         return np.asarray(self.amplitude * np.sin(2.0 * np.pi * (self.frequency * inputs - ages / self.period)))
 

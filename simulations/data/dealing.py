@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Booleans
 from kernelswarm.graphs.given.names import compared
 from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
@@ -17,7 +17,7 @@ from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.node_names import alike, in_order
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.columns import TimesAs
-from kernelswarm.simulations.data.contract import Array, Calendar
+from kernelswarm.simulations.data.contract import Calendar
 from kernelswarm.simulations.data.gaps import are_gaps, check_missing
 from kernelswarm.simulations.data.rows import Rows
 from kernelswarm.simulations.data.scaling import Scaling, check_scaling, scaling_for, without_unit
@@ -165,7 +165,7 @@ def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Han
     return Hand(own[~apart], own[apart])
 
 
-def places_apart(rows: int, fraction: float, random: np.random.Generator) -> npt.NDArray[np.bool_]:
+def places_apart(rows: int, fraction: float, random: np.random.Generator) -> Booleans:
     """Choose places of rows at random: the fraction, but at least one, leaving at least one."""
     count = min(max(round(fraction * rows), 1), rows - 1)
     apart = np.zeros(rows, dtype=bool)
@@ -173,7 +173,7 @@ def places_apart(rows: int, fraction: float, random: np.random.Generator) -> npt
     return apart
 
 
-def set_apart_at(own: Indices, apart: npt.NDArray[np.bool_]) -> Hand:
+def set_apart_at(own: Indices, apart: Booleans) -> Hand:
     """Set some of a node's rows apart; its last where it would be none, and all but its first where it would be all."""
     apart = apart.copy()
     if not apart.any():
@@ -204,7 +204,7 @@ def counted(rows: Rows, left: Rows) -> Rows:
     return replace(left, steps=(steps[places], lengths[places]))
 
 
-def in_step(rows: Rows, hands: list[Hand], apart: npt.NDArray[np.bool_]) -> list[Hand]:
+def in_step(rows: Rows, hands: list[Hand], apart: Booleans) -> list[Hand]:
     """Give nodes the calendar of what they learn from: places at which rows are set apart, (most,), are no steps."""
     assert rows.steps is not None
     steps, lengths = rows.steps

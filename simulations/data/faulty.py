@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.links.faults import Fault, mislabel, mismeasure
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import Calendar, HeldOut, NodeSource, Source, freeze, twin
 
 # The samples of a node as it measures them, where it is faulty.
-
-Array = npt.NDArray[np.float64]
 
 
 class FaultySource:

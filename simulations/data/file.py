@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from kernelswarm.arrays import Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.data.array_files import read_mat, read_npz, read_svmlight
 from kernelswarm.simulations.data.columns import TimesAs
-from kernelswarm.simulations.data.contract import Array, Source, Stream
+from kernelswarm.simulations.data.contract import Source, Stream
 from kernelswarm.simulations.data.csv_dialect import AUTO, Dialect, dialect_of, is_parted_by_blanks
 from kernelswarm.simulations.data.dealing import Dealing, Order
 from kernelswarm.simulations.data.finite import open_rows

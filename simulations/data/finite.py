@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.data_description import Coding, DataDescription, Labels, Variables
+from kernelswarm.simulations.core.data_description import Coding, DataDescription, Variables
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.columns import learn
-from kernelswarm.simulations.data.contract import Array, HeldOut, NodeSource, Source, freeze
+from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.data.dealing import Dealing, Hand, counted, deal, in_sequence
 from kernelswarm.simulations.data.gaps import filled_forward
 from kernelswarm.simulations.data.rows import (
@@ -108,7 +109,7 @@ def open_rows(
     """
     rows, test, known, facts = _checked(rows, test, task, dealing)
     classes = None
-    labels: Labels | None = None
+    labels: AnyArray | None = None
     if known == "classification":
         rows, test, labels = class_indices(rows, test)
         classes = len(labels)

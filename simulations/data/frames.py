@@ -13,15 +13,14 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Coding
 from kernelswarm.simulations.core.messages import nearest, shown, some
 from kernelswarm.simulations.data.columns import inputs, numbers
 from kernelswarm.simulations.data.gaps import filled_forward, table_without, together, unmasked
 from kernelswarm.simulations.data.odd_entries import COUNTING
 from kernelswarm.simulations.data.reading import shorten
-from kernelswarm.simulations.data.rows import Numbers
 
 if TYPE_CHECKING:
     import pyarrow
@@ -80,7 +79,7 @@ def odd_object(values: Iterable[Any]) -> str:
     )
 
 
-def alike(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def alike(values: AnyArray) -> AnyArray:
     """Return an array of objects, of which dates among moments are their midnights, and all is text where some is.
 
     Examples
@@ -137,7 +136,7 @@ def are_names(columns: Sequence[str]) -> bool:
     return bool(columns) and not all(map(PLACES.fullmatch, columns))
 
 
-def points_of(data: Any, names: Sequence[str], name: str = "points") -> npt.NDArray[np.float64]:
+def points_of(data: Any, names: Sequence[str], name: str = "points") -> Array:
     """Return inputs as an array (n, p): of a frame the columns of the given names, whatever their order.
 
     Parameters
@@ -172,7 +171,7 @@ def points_of(data: Any, names: Sequence[str], name: str = "points") -> npt.NDAr
     return np.ascontiguousarray(np.column_stack(picked), dtype=np.float64) if picked else np.empty((0, 0))
 
 
-def coded_points(data: Any, coding: Coding, name: str = "points") -> npt.NDArray[np.float64]:
+def coded_points(data: Any, coding: Coding, name: str = "points") -> Array:
     """Return inputs as an array (n, p): columns of words, times and numbers with gaps, coded as those learned from.
 
     Parameters
@@ -396,7 +395,7 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
     if _needs_own_way(values):
         made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values, from_pandas=True)
         return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
-    found: Numbers = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    found: AnyArray = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if found.dtype.kind in "mM" and np.datetime_data(found.dtype)[0] not in UNITS:
         found = found.astype(f"{found.dtype.kind}8[us]")
     if found.ndim != 1:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array, Booleans
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import CodedColumn, Missing
 from kernelswarm.simulations.core.messages import number_of, shown
@@ -37,7 +38,7 @@ def check_missing(missing: Missing) -> None:
         raise RefusedKey("missing", f'= {shown(missing)} must be "refuse", "drop", "mean" or "last"')
 
 
-def are_gaps(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+def are_gaps(values: npt.NDArray[np.generic]) -> Booleans:
     """Tell which entries of an array of any shape are gaps: nan of numbers, nothing of text."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
@@ -69,7 +70,7 @@ def unmasked(values: Any) -> Any:
     return found
 
 
-def filled_forward(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def filled_forward(values: Array) -> Array:
     """Replace each gap of an array (n, k) by the last value above it; those with none above stay.
 
     Examples
@@ -79,7 +80,7 @@ def filled_forward(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """
     rows = np.arange(len(values))[:, None]
     last = np.maximum.accumulate(np.where(np.isnan(values), 0, rows), axis=0)
-    found: npt.NDArray[np.float64] = np.take_along_axis(values, last, axis=0)
+    found: Array = np.take_along_axis(values, last, axis=0)
     return found
 
 
@@ -201,9 +202,7 @@ class Suspected(NamedTuple):
         )
 
 
-def gap_codes(
-    columns: Sequence[str], values: Sequence[npt.NDArray[Any]], moments: bool = False
-) -> tuple[Suspected, ...]:
+def gap_codes(columns: Sequence[str], values: Sequence[AnyArray], moments: bool = False) -> tuple[Suspected, ...]:
     """Find values that seem to stand for gaps: a column's least or largest, far from the rest, that comes again.
 
     A value that is one in some column is one too where it is the least or largest of another, and comes again there:
@@ -237,7 +236,7 @@ def gap_codes(
     return tuple(suspected)
 
 
-def _ends(values: npt.NDArray[Any], moments: bool) -> list[tuple[float, int, bool]]:
+def _ends(values: AnyArray, moments: bool) -> list[tuple[float, int, bool]]:
     """Return the least and the largest value where they come again, how often, and whether they are far from others."""
     known = values[np.isfinite(values)].astype(np.float64)
     found = []
@@ -394,7 +393,7 @@ def _number(code: Code) -> float | None:
     return None if read is None else float(read.values[0])
 
 
-def _are(values: npt.NDArray[np.generic], code: Code) -> npt.NDArray[np.bool_]:
+def _are(values: npt.NDArray[np.generic], code: Code) -> Booleans:
     """Tell which values of an array (n,) a code is; of narrow fractions, after it was written as one."""
     if values.dtype.kind == "U":
         return np.asarray(np.char.strip(values.astype(np.str_)) == str(code).strip())

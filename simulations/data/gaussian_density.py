@@ -10,12 +10,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.ranges import POSITIVE, SHARE, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.messages import shown
-from kernelswarm.simulations.data.contract import Array, HeldOut, Source, freeze
+from kernelswarm.simulations.data.contract import HeldOut, Source, freeze
 from kernelswarm.simulations.data.splits import ShiftDifferences
-from kernelswarm.simulations.data.synthetic import Ages, SyntheticSource, sources_of
+from kernelswarm.simulations.data.synthetic import SyntheticSource, sources_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Density:
         """The standard normal distribution function at the box's ends, seen from each center, (k, p) each."""
         return ndtr((self.low - self.centers) / self.deviation), ndtr((self.high - self.centers) / self.deviation)
 
-    def sample(self, random: np.random.Generator, ages: Ages) -> tuple[Array, Array]:
+    def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
         count = len(ages)
         component = random.integers(0, len(self.centers), count)
         uniform = random.random((count, self.inputs))
@@ -55,7 +56,7 @@ class Density:
         points[spread] = (self.low + uniform * (self.high - self.low))[spread]
         return np.clip(points, self.low, self.high), np.ones((count, 1))
 
-    def noise_free(self, points: Array, ages: Ages) -> Array:
+    def noise_free(self, points: Array, ages: Integers) -> Array:
         """Return the density, (n, 1)."""
         below, above = self.ends
         scaled = (points[:, None, :] - self.centers) / self.deviation

@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri, softmax
 
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, Range, check_ranges
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.splits import Split, check_split, class_probabilities, cut_regions
-from kernelswarm.simulations.data.synthetic import Ages, sources_of
+from kernelswarm.simulations.data.synthetic import sources_of
 
 # Classes that are mixtures of Gaussians, over all of space or inside a box.
 
@@ -59,7 +59,7 @@ class Mixture:
         """Probability of each class, inside the box if there is one: (classes,)."""
         return np.asarray(np.diff(self._cumulative, prepend=0.0).reshape(self.classes, self.modes).sum(axis=1))
 
-    def sample(self, random: np.random.Generator, ages: Ages) -> tuple[Array, Array]:
+    def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
         count = len(ages)
         components = np.searchsorted(self._cumulative, random.random(count), side="right")
         centers = self._centers[components]
@@ -70,7 +70,7 @@ class Mixture:
         points = np.asarray(centers + self.deviation * steps)
         return points, (components // self.modes).astype(np.float64)[:, None]
 
-    def noise_free(self, points: Array, ages: Ages) -> None:
+    def noise_free(self, points: Array, ages: Integers) -> None:
         return None
 
     def posterior(self, points: Array) -> Array:
@@ -109,7 +109,7 @@ class Mixture:
         return (lower - centers) / self.deviation, (upper - centers) / self.deviation
 
 
-def tails(low: Array, high: Array) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+def tails(low: Array, high: Array) -> tuple[Array, Array, Booleans]:
     """Mirror intervals above zero, because the normal distribution function has no digits left near 1.
 
     Returns

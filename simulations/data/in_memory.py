@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.graphs.given.names import names_of
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.messages import shown
@@ -21,7 +22,7 @@ from kernelswarm.simulations.data.columns import CATEGORIES, ORDERED
 from kernelswarm.simulations.data.frames import arrow, has_categories, in_step, is_frame, named, same_names
 from kernelswarm.simulations.data.gaps import together, unmasked
 from kernelswarm.simulations.data.reading import call, check_names, shorten
-from kernelswarm.simulations.data.rows import Numbers, Rows
+from kernelswarm.simulations.data.rows import Rows
 from kernelswarm.simulations.data.tables import Columns, select
 from kernelswarm.simulations.data.typed_tables import read_table
 
@@ -88,7 +89,7 @@ class HeldArrays(_Described):
         What messages call them.
     """
 
-    arrays: Mapping[str, Numbers]
+    arrays: Mapping[str, AnyArray]
     name: str = NAME
     FILE: ClassVar[str] = "rows.npz"
 
@@ -186,7 +187,7 @@ def read_held(folder: Path, file: str) -> Held:
     return replace(found, name=NAME, test_name=TEST_NAME)
 
 
-def contents_of_arrays(arrays: Mapping[str, Numbers]) -> str:
+def contents_of_arrays(arrays: Mapping[str, AnyArray]) -> str:
     """Say what arrays hold: how many rows and columns, and the SHA-256 of their names, types, shapes and values."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
@@ -221,7 +222,7 @@ def require_contents(wanted: str, found: str, name: str) -> None:
         )
 
 
-def _bytes(array: Numbers) -> Any:
+def _bytes(array: AnyArray) -> Any:
     """Return the bytes of a contiguous array without a copy; of objects, which are refused later, their words."""
     return repr(array).encode() if array.dtype.hasobject else array.reshape(-1).view(np.uint8).data
 
@@ -354,7 +355,7 @@ def _first(rows: Sequence[Any]) -> Any:
     return rows[0] if isinstance(rows[0], np.ndarray) else np.array(rows[0], object) if isinstance(rows[0], list) else 0
 
 
-def _names(own: Mapping[Any, Any]) -> Numbers:
+def _names(own: Mapping[Any, Any]) -> AnyArray:
     """Return the nodes' names as an array: of whole numbers where all are, of text otherwise."""
     called = names_of(list(own))
     if len(set(called)) < len(own):
@@ -395,13 +396,13 @@ def _refuse_names(target: Names | None, node: str | None) -> None:
             raise RefusedKey(key, f"= {shown(name)} names a column, and arrays have none: give (X, y) or (X, y, node)")
 
 
-def _arrays(pieces: Sequence[Any], ending: str) -> dict[str, Numbers]:
+def _arrays(pieces: Sequence[Any], ending: str) -> dict[str, AnyArray]:
     names = [name + ending for name in ("x", "y", "node")]
     together = in_step(dict(zip(names, pieces, strict=False)), TEST_NAME if ending else NAME)
     return {name: _array(name, piece) for name, piece in together.items()}
 
 
-def _array(name: str, values: Any) -> Numbers:
+def _array(name: str, values: Any) -> AnyArray:
     """Copy an array, so that nobody can change what is learned from."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")

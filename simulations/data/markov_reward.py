@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.ranges import FINITE, NOT_NEGATIVE, POSITIVE, Range, check_ranges
-from kernelswarm.simulations.data.contract import Array, HeldOut, Source
+from kernelswarm.simulations.data.contract import HeldOut, Source
 from kernelswarm.simulations.data.splits import ShiftDifferences
-from kernelswarm.simulations.data.synthetic import Ages, SyntheticSource, sources_of
+from kernelswarm.simulations.data.synthetic import SyntheticSource, sources_of
 
 NEGLIGIBLE = 1e-17
 """Rewards discounted by less than this are left out of the value function."""
@@ -72,7 +73,7 @@ class MarkovReward:
     def drifts(self) -> bool:
         return False
 
-    def sample(self, random: np.random.Generator, ages: Ages) -> tuple[Array, Array]:
+    def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
         count = len(ages)
         first, second, noise = random.standard_normal((3, -(-count // 2)))
         states = np.empty((len(first), 2))
@@ -81,7 +82,7 @@ class MarkovReward:
         rewards = self.amplitude * np.sin(self.frequency * states[:, 0] + self.phase) + self.noise * noise
         return states.reshape(-1, 1)[:count].copy(), np.repeat(rewards, 2)[:count, None].copy()
 
-    def noise_free(self, points: Array, ages: Ages) -> Array:
+    def noise_free(self, points: Array, ages: Integers) -> Array:
         """True values (n, 1) of states (n, 1)."""
         values = np.zeros(points.shape)
         discounted, remembered = self.amplitude, 1.0

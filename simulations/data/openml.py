@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.core.messages import shown
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.dealing import Dealing
 from kernelswarm.simulations.data.finite import open_rows
 from kernelswarm.simulations.data.reading import check_names, shorten

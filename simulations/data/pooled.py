@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.chance import uniform
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.callbacks import called
@@ -22,9 +22,6 @@ from kernelswarm.protocols.links.realization import LOST, Conditions, Realizatio
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source, freeze, twin
 
 # The stream of the centralized learner: every node's samples, round after round in the order of the nodes.
-
-Array = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 
 
 class PooledSource:
@@ -135,16 +132,14 @@ def _thin(held_out: HeldOut, share: int) -> HeldOut:
 
 
 @lru_cache(maxsize=64)
-def _even(size: int, share: int) -> Places:
+def _even(size: int, share: int) -> Integers:
     """Return the places of ``share`` rows among so many: the same ones for most of thousands of nodes."""
-    kept: Places = np.linspace(0, size - 1, share).round().astype(np.int64)
+    kept: Integers = np.linspace(0, size - 1, share).round().astype(np.int64)
     return kept
 
 
 # The stream of the centralized learner where samples may be lost or late on their way to it.
 
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 
 CENTRE = 2**32 - 2
 """In place of the label of the one learner in the keys of links."""

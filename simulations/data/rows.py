@@ -9,14 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.graphs.given.names import EXACT
-from kernelswarm.simulations.core.data_description import CodedColumn, Kind, Labels, Missing
+from kernelswarm.simulations.core.data_description import CodedColumn, Kind, Missing
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.data.gaps import Suspected, are_gaps, gap_codes, gaps_in_words, written
 from kernelswarm.simulations.data.suspicious import Numbered, row_numbers
 from kernelswarm.simulations.data.times import are_few
-
-Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
 
 Task = Literal["auto", "classification", "regression", "events"]
 
@@ -78,19 +77,19 @@ class Rows:
     """
 
     name: str
-    points: Numbers
-    targets: Numbers
+    points: AnyArray
+    targets: AnyArray
     columns: tuple[str, ...]
     target_columns: tuple[str, ...]
     counting: str
     first: int = 0
-    ids: npt.NDArray[Any] | None = None
-    places: Numbers | None = None
+    ids: AnyArray | None = None
+    places: AnyArray | None = None
     divisor: float = 1.0
     whole: bool = False
     ranking: tuple[str, ...] = ()
     kinds: tuple[CodedColumn, ...] = ()
-    times: Numbers | None = None
+    times: AnyArray | None = None
     time: str | None = None
     kept: npt.NDArray[np.intp] | None = None
     steps: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
@@ -125,7 +124,7 @@ def numbering(rows: Rows) -> Numbered:
 def suspected_gaps(rows: Rows) -> tuple[Suspected, ...]:
     """Find numbers and moments that seem to stand for gaps, among the inputs and the targets."""
 
-    def inputs(kind: Kind) -> tuple[list[str], list[Numbers]]:
+    def inputs(kind: Kind) -> tuple[list[str], list[AnyArray]]:
         places = [place for place, column in enumerate(rows.held) if column.kind == kind]
         return [rows.columns[place] for place in places], [rows.points[:, place] for place in places]
 
@@ -184,7 +183,7 @@ def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[R
 def chosen(rows: Rows, places: npt.NDArray[np.intp]) -> Rows:
     """Return some of the rows; whole numbers that were fractions for the sake of gaps are whole again."""
 
-    def of(values: Numbers | None, whole: bool = False) -> Any:
+    def of(values: AnyArray | None, whole: bool = False) -> Any:
         found = None if values is None else values[places]
         if found is None or not whole or found.dtype.kind != "f" or not (found == np.round(found)).all():
             return found
@@ -218,7 +217,7 @@ def check_size(name: str, rows: int, columns: int) -> None:
         raise ValueError(f"{name} leaves no column for the inputs: give at least one besides the target")
 
 
-def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...], gaps: bool = False) -> None:
+def check_finite_values(rows: Rows, values: AnyArray, columns: tuple[str, ...], gaps: bool = False) -> None:
     """Refuse infinity, and nan unless it stands for gaps, in an array (n, columns) of the rows."""
     if not np.issubdtype(values.dtype, np.floating):
         return
@@ -242,7 +241,7 @@ def check_finite_values(rows: Rows, values: Numbers, columns: tuple[str, ...], g
             )
 
 
-def check_exact(name: str, values: Numbers, row: Callable[[int], int], what: str, remedy: str) -> None:
+def check_exact(name: str, values: AnyArray, row: Callable[[int], int], what: str, remedy: str) -> None:
     """Refuse whole numbers that 64 bits do not hold, or of which a floating-point number stands for several.
 
     Parameters
@@ -341,13 +340,13 @@ def given_task(rows: Rows, known: Literal["classification", "regression"]) -> st
     )
 
 
-def are_classes(values: Numbers, whole: bool) -> bool:
+def are_classes(values: AnyArray, whole: bool) -> bool:
     """Tell whether numbers are taken for labels of classes; ``whole`` where their type says that they are whole."""
     found = np.unique(values)
     return (_may_be_labels if whole else _are_numbered)(found, len(values))
 
 
-def odd_fraction(values: Numbers, whole: bool) -> int | None:
+def odd_fraction(values: AnyArray, whole: bool) -> int | None:
     """Return the place of the first of few fractions, each there once, among numbers that would be labels without them.
 
     Parameters
@@ -373,12 +372,12 @@ def no_label(name: str, row: int, column: str, value: Any, counting: str) -> str
     )
 
 
-def _may_be_labels(found: Numbers, rows: int) -> bool:
+def _may_be_labels(found: AnyArray, rows: int) -> bool:
     """Tell whether whole numbers are few, and come again: those that hardly occur twice are quantities."""
     return len(found) <= min(MOST_CLASSES, max(2, rows // 2))
 
 
-def _are_numbered(found: Numbers, rows: int) -> bool:
+def _are_numbered(found: AnyArray, rows: int) -> bool:
     """Tell whether numbers with decimals are -1 and 1, or go on from 0 or 1 one by one, each four times on average."""
     if not 2 <= len(found) <= min(MOST_CLASSES, rows // 4):
         return False
@@ -386,7 +385,7 @@ def _are_numbered(found: Numbers, rows: int) -> bool:
     return counted or found.tolist() == [-1.0, 1.0]
 
 
-def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Labels]:
+def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, AnyArray]:
     """Replace labels by the classes 0..classes-1: the distinct labels of all rows, numbers by value, text by alphabet.
 
     Where the file gives labels an order, it is that of the classes; labels that are not in it are the last.
@@ -420,7 +419,7 @@ def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Lab
     return replace(rows, targets=targets[: len(rows)]), test_part, plain_labels(labels)
 
 
-def plain_labels(labels: Labels) -> Labels:
+def plain_labels(labels: AnyArray) -> AnyArray:
     """Return labels of any width in the types that a description has: int64, float64, bool or text."""
     wide: dict[str, type] = {"i": np.int64, "u": np.int64, "f": np.float64}
     return labels.astype(wide[labels.dtype.kind]) if labels.dtype.kind in wide else labels

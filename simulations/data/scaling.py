@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array, Booleans
 from kernelswarm.last_bits import bits_away, drop_last_bits
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.messages import shown
-from kernelswarm.simulations.data.contract import Array
 
 #: Whether columns are scaled: True for all of them, False for none, "auto" for those that measure something.
 Scaling = bool | Literal["auto"]
@@ -86,7 +85,7 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
     return replace(variables, mean=variables.raw(mean), deviation=variables.scale * deviation)
 
 
-def without_unit(columns: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]], Array]:
+def without_unit(columns: AnyArray) -> Callable[[AnyArray], Array]:
     """Return what standardizes columns (n, k) like these; equal numbers are then equal in every unit."""
     variables = standardized(Variables(), [np.array(columns, dtype=np.float64)], [], True)
     large = bits_away([variables.scaled(columns)])
@@ -126,7 +125,7 @@ def _moments(parts: list[Array], spread: Array) -> tuple[Array, Array]:
     return mean, deviation * unit
 
 
-def _is_binary(part: Array) -> npt.NDArray[np.bool_]:
+def _is_binary(part: Array) -> Booleans:
     """Tell which columns hold nothing but 0 and 1: the numbers that are their own squares."""
-    found: npt.NDArray[np.bool_] = np.all(part * part == part, axis=0)
+    found: Booleans = np.all(part * part == part, axis=0)
     return found

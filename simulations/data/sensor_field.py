@@ -11,12 +11,12 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import spsolve_triangular
 from scipy.spatial import cKDTree
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, SHARE, Range, check_ranges
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import NoisyCurve, node_intervals, open_curves
 from kernelswarm.simulations.data.splits import Split, check_split
-from kernelswarm.simulations.data.synthetic import Ages
 
 # Gaussian fields with the correlation exp(-distance / length) at given places, few or very many.
 
@@ -141,7 +141,7 @@ class FourierCurve:
     def moves(self) -> bool:
         return False
 
-    def __call__(self, inputs: Array, ages: Ages) -> Array:
+    def __call__(self, inputs: Array, ages: Integers) -> Array:
         orders = np.arange(1, len(self.phases) + 1)
         return np.sin(2.0 * np.pi * np.outer(inputs, orders) + self.phases) @ self.coefficients
 

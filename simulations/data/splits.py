@@ -9,10 +9,10 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.messages import listed, nearest, shown
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.data.contract import Array
 
 #: iid: all nodes see one distribution. label_skew: class probabilities differ. patches: every node sees its own region
 #: of the inputs. target_shift: every node's target has its own offset. sorted: blocks of finite data sorted by target.

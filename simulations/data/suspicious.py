@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.messages import shown, some
 
 # Rows that come again as they are, and nodes that are called alike: what joined files leave behind.
@@ -110,7 +111,7 @@ HALF = 0.5
 distribution with sigma = 1 they have a quarter, with sigma = 2 nearly all."""
 
 
-def far_targets(columns: Sequence[str], targets: npt.NDArray[np.float64]) -> str:
+def far_targets(columns: Sequence[str], targets: Array) -> str:
     """Say in a sentence that few values of a target decide its variance; empty where that is true of none.
 
     Parameters
@@ -193,7 +194,7 @@ class Numbered(NamedTuple):
         )
 
 
-def row_numbers(columns: Sequence[str], points: npt.NDArray[Any], nodes: npt.NDArray[Any] | None) -> Numbered:
+def row_numbers(columns: Sequence[str], points: AnyArray, nodes: AnyArray | None) -> Numbered:
     """Find the inputs that number the rows.
 
     Parameters
@@ -225,16 +226,16 @@ def row_numbers(columns: Sequence[str], points: npt.NDArray[Any], nodes: npt.NDA
     return Numbered(tuple(by_name), tuple(by_values))
 
 
-def _are_whole(values: npt.NDArray[Any]) -> bool:
+def _are_whole(values: AnyArray) -> bool:
     return bool(values.dtype.kind in "iu" or (values.dtype.kind == "f" and (values == np.round(values)).all()))
 
 
-def _count(values: npt.NDArray[Any]) -> bool:
+def _count(values: AnyArray) -> bool:
     """Whether values go up one by one."""
     return bool((values[1:] == values[:-1] + 1).all())
 
 
-def _count_each(values: npt.NDArray[Any], nodes: npt.NDArray[Any] | None) -> bool:
+def _count_each(values: AnyArray, nodes: AnyArray | None) -> bool:
     """Whether the values of each node go up one by one, and most nodes have several."""
     if nodes is None or len(np.unique(nodes)) * 3 > len(nodes):
         return False
@@ -270,7 +271,7 @@ def is_called_so(column: str) -> bool:
     return any(map(NODES.fullmatch, words))
 
 
-def node_columns(columns: Sequence[str], points: npt.NDArray[Any]) -> tuple[str, ...]:
+def node_columns(columns: Sequence[str], points: AnyArray) -> tuple[str, ...]:
     """Find columns that are called so, and hold few enough whole numbers or words, by their places.
 
     Numbers of what is called in the plural, as ``households``, are how many there are.

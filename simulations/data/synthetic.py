@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.data.contract import Array, HeldOut, NodeSource, freeze
+from kernelswarm.simulations.data.contract import HeldOut, NodeSource, freeze
 
 #: Samples generated at once. Every chunk has a generator of its own, so the samples do not depend on how they are
 #: drawn, and a position in the stream is one integer: nothing else has to be saved or replayed.
@@ -21,8 +21,6 @@ HELD = 2**27
 
 FEW = 16
 """Samples that a source holds where it does not hold chunks, so that not every round makes one."""
-
-Ages = npt.NDArray[np.int64]
 
 
 @cache
@@ -42,10 +40,10 @@ class Law(Protocol):
     def drifts(self) -> bool:
         """Whether the ages matter."""
 
-    def sample(self, random: np.random.Generator, ages: Ages) -> tuple[Array, Array]:
+    def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
         """Draw one sample at each age, the number of samples before it: ages (n,) give (n, p) and (n, 1)."""
 
-    def noise_free(self, points: Array, ages: Ages) -> Array | None:
+    def noise_free(self, points: Array, ages: Integers) -> Array | None:
         """Targets (n, 1) without noise at points (n, p); None when the targets are classes."""
 
 

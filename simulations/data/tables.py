@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import DAY, HELD, CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown, some
@@ -40,7 +41,7 @@ from kernelswarm.simulations.data.csv_dialect import (
 from kernelswarm.simulations.data.gaps import Found, NaValues, named_in, table_without, with_codes, words_in
 from kernelswarm.simulations.data.odd_entries import COUNTING
 from kernelswarm.simulations.data.reading import binary, call, check_names, copy_in_utf8, shorten
-from kernelswarm.simulations.data.rows import Numbers, Rows, Task, check_size
+from kernelswarm.simulations.data.rows import Rows, Task, check_size
 from kernelswarm.simulations.data.text import WRITTEN, Mark, is_text, ranking
 from kernelswarm.simulations.data.typed_tables import TypedFormat, as_csv, has_zones, read_table, texts_in_json
 
@@ -369,7 +370,7 @@ def _left_out(index: list[str]) -> str:
     )
 
 
-def _places(name: str, table: pyarrow.Table, column: str, columns: Columns) -> Numbers:
+def _places(name: str, table: pyarrow.Table, column: str, columns: Columns) -> AnyArray:
     """Return numbers or times by which rows are cut or sorted."""
     values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
     return numbers(name, table, column) if held.kind in ("words", "ranks") else values
@@ -386,7 +387,7 @@ def _the_time(name: str, kinds: tuple[CodedColumn, ...]) -> str:
     return found[0]
 
 
-def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> Numbers:
+def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> AnyArray:
     """Return the column by which rows are put in order; raises RefusedKey where it holds no times or numbers."""
     check_names(name, "time_column", [column], list(table.column_names))
     values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
@@ -395,7 +396,7 @@ def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> 
     return values.astype(np.float64)
 
 
-def _of_the_day(kinds: tuple[CodedColumn, ...], points: list[Numbers], time: str) -> Numbers:
+def _of_the_day(kinds: tuple[CodedColumn, ...], points: list[AnyArray], time: str) -> AnyArray:
     """Return the times of the day, (n,), where a column beside one of dates has them; 0 elsewhere."""
     clocks = [values for kind, values in zip(kinds, points, strict=True) if kind.kind == "clock"]
     dates = [values for kind, values in zip(kinds, points, strict=True) if kind.name == time and kind.kind == "time"]
@@ -410,6 +411,6 @@ def _are_whole(values: pyarrow.ChunkedArray) -> bool:
     return bool(pyarrow.types.is_integer(values.type) or pyarrow.types.is_boolean(values.type))
 
 
-def stack(columns: list[Numbers]) -> Numbers:
+def stack(columns: list[AnyArray]) -> AnyArray:
     """Put columns (n,) side by side, (n, columns)."""
     return np.column_stack(columns)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array, Booleans
 from kernelswarm.simulations.core.data_description import HELD, CodedColumn, Kind, Written
 from kernelswarm.simulations.data.times import are_digits, are_few, are_too_many, is_called_by_time, of_numbers, of_text
 
@@ -60,7 +61,7 @@ def looks_numeric(text: str) -> bool:
 class Parsed(NamedTuple):
     """Numbers, (n,), and what stands before their fractions, where one of them shows it or it was known."""
 
-    values: npt.NDArray[np.float64]
+    values: Array
     mark: Mark
 
 
@@ -109,7 +110,7 @@ def parsed(texts: Sequence[str], mark: Mark = "", counts: npt.NDArray[np.intp] |
     return Parsed(np.array([float(text.replace(thousands, "").replace(found, ".")) for text in plain]), found)
 
 
-def odd_ones(texts: Sequence[str], mark: Mark, counts: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+def odd_ones(texts: Sequence[str], mark: Mark, counts: npt.NDArray[np.intp]) -> Booleans:
     """Tell which texts are no numbers, or are written in another way than most: with another sign, mark, or zeros.
 
     Examples
@@ -132,7 +133,7 @@ def odd_ones(texts: Sequence[str], mark: Mark, counts: npt.NDArray[np.intp]) -> 
 
 def _others(
     kinds: Sequence[str], counts: npt.NDArray[np.intp], neutral: str | None = None, known: str = ""
-) -> npt.NDArray[np.bool_]:
+) -> Booleans:
     """Tell which entries are of another kind than the known one, or than most of those that are of one."""
     shares: Counter[str] = Counter()
     for kind, count in zip(kinds, counts.tolist(), strict=True):
@@ -148,7 +149,7 @@ def way_of(text: str) -> str:
     return "" if bool(point) == bool(comma) else "." if point else ","
 
 
-def _turning(plain: Sequence[str], counts: npt.NDArray[np.intp] | None) -> npt.NDArray[np.bool_]:
+def _turning(plain: Sequence[str], counts: npt.NDArray[np.intp] | None) -> Booleans:
     """Tell which few numbers alone say that the points of all others part thousands: 1.234.567 among 1.234 and 2.5."""
     turning = np.array([PLAIN.fullmatch(text) is None for text in plain], dtype=np.bool_)
     turned = np.array(["." in text for text in plain], dtype=np.bool_) & ~turning
@@ -175,7 +176,6 @@ def _in_thousands(texts: Sequence[str]) -> bool:
 
 # The few entries of a column of text that are not what all others are.
 
-Marks = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.intp]
 
 TRUTH = {"true", "false"}
@@ -189,7 +189,7 @@ SHAPED = 10
 class Unlike(NamedTuple):
     """Which of the different entries are odd, and what the others are."""
 
-    odd: Marks
+    odd: Booleans
     others: str
 
 
@@ -235,7 +235,7 @@ def odd_among(words: Sequence[str], counts: Counts, named: bool, mark: Mark = ""
     return min(found, key=lambda unlike: int(counts[unlike.odd].sum()), default=None)
 
 
-def no_truths(words: Sequence[str]) -> Marks:
+def no_truths(words: Sequence[str]) -> Booleans:
     """Tell which words are no truth values."""
     return np.array([word.lower() not in TRUTH for word in words], dtype=np.bool_)
 
@@ -260,8 +260,6 @@ WRITTEN = (
 )
 """What pandas takes for it, and a question mark."""
 
-
-Array = npt.NDArray[np.float64]
 
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212._*"
 """What stands in tables in place of a number that is not there."""
@@ -312,7 +310,7 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = (), names: bool
     return Entries(words, places[indices])
 
 
-def spelled(texts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def spelled(texts: AnyArray) -> AnyArray:
     """Return text in which letters with marks are one character, as some programs write two; other arrays as they are.
 
     Examples

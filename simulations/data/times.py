@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.simulations.core.data_description import Kind, Written
 
 if TYPE_CHECKING:
     import pyarrow
 
-Marks = npt.NDArray[np.bool_]
 
 SHORT = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{1,2})", re.ASCII)
 """A date whose order has to be known: 31/12/2021, 12/31/21."""
@@ -64,7 +64,7 @@ TURN = 69
 class Times(NamedTuple):
     """Microseconds (n,), nan where there is none, and what they are."""
 
-    values: npt.NDArray[np.float64]
+    values: Array
     kind: Kind
     zoned: bool = False
     written: Written = ""
@@ -93,8 +93,8 @@ class Read(NamedTuple):
     """The times of texts, and which texts are none: none at all, or none of the kind and order of most."""
 
     times: Times  # nan of those that are odd
-    odd: Marks
-    untimed: Marks
+    odd: Booleans
+    untimed: Booleans
     doubt: WhichIsTheDay | None = None
 
 
@@ -294,7 +294,7 @@ MOST_WORDS = 50
 """Different words of an input at most, each of which becomes a column."""
 
 
-def are_few(odd: npt.NDArray[np.bool_], counts: npt.NDArray[np.intp]) -> bool:
+def are_few(odd: Booleans, counts: npt.NDArray[np.intp]) -> bool:
     """Tell whether some entries are odd among others of one kind, rather than one of several things in a column.
 
     Parameters
@@ -322,7 +322,6 @@ def are_too_many(words: int, rows: int) -> bool:
 
 # Whole numbers that are dates by the name of their column only: 20211231.
 
-Whole = npt.NDArray[np.int64]
 
 CALLED = re.compile(
     r"times?|timestamps?|dates?|datetime|datestamp|days?|when|utc|moments?|ymd|yyyymmdd(hh(mm(ss)?)?)?|zeit|zeitpunkt"
@@ -395,7 +394,7 @@ def are_digits(texts: Sequence[str]) -> bool:
     return all(text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST for text in texts)
 
 
-def of_numbers(numbers: npt.NDArray[np.float64], counts: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.float64]:
+def of_numbers(numbers: Array, counts: npt.NDArray[np.intp] | None = None) -> Array:
     """Return the moments of whole numbers, (n,): year, month and day, and perhaps hour, minute and second.
 
     They have 8, 10, 12 or 14 digits, as many as most have, and years are 1800 to 2100, or the last day of 9999.
@@ -425,9 +424,9 @@ def of_numbers(numbers: npt.NDArray[np.float64], counts: npt.NDArray[np.intp] | 
     return best
 
 
-def _moments(whole: Whole, digits: int) -> npt.NDArray[np.float64]:
+def _moments(whole: Integers, digits: int) -> Array:
     """Return the moments of numbers of so many digits, (n,), nan where there is no such one."""
-    clock: list[Whole] = []
+    clock: list[Integers] = []
     for _ in range((digits - FEWEST) // 2):
         whole, last = np.divmod(whole, 100)
         clock.insert(0, last)

@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-import numpy.typing as npt
-
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.nodes.agent import Agent, LossyAgent
 from kernelswarm.agents.nodes.node import PRIMING, Node
@@ -33,8 +30,6 @@ from kernelswarm.simulations.engine.crossing import (
 )
 from kernelswarm.simulations.engine.measure import BYTES, Report, measure
 from kernelswarm.simulations.engine.model_arrays import LearnedFunction, LearnedFunctions
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

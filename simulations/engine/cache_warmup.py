@@ -14,7 +14,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
@@ -26,6 +25,7 @@ from kernelswarm.agents.nodes.node import DivergenceError
 from kernelswarm.agents.nodes.populating import round_of_evaluations
 from kernelswarm.agents.parts.plain_parts import loss_form
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood, StackedRule, fulfils
 from kernelswarm.protocols.ensemble.stacking import Stacking
@@ -68,8 +68,6 @@ class NoopLearner(Ogd):
         """The learner's functions and numbers for compiled rounds."""
         return CompiledNoopLearner(self, ())
 
-
-Array = npt.NDArray[np.float64]
 
 ROUNDS = 24
 MOST = 8

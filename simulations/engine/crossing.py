@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.nodes.agent import columns_behind_values
@@ -22,10 +21,8 @@ from kernelswarm.agents.nodes.population import Population
 from kernelswarm.agents.nodes.stacked_population import LossyStackedPopulation, StackedPopulation
 from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
 from kernelswarm.agents.nodes.vector_population import VectorPopulation
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import force_inline, njit_no_refcount
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 SENDER, POINTS, OWN, DUALS, STAMPS, REPLAYED, ADDRESSEES, ENTRIES = range(8)
 """What a header says of a message, and how many entries that takes; behind them come the place of each addressee and

@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Featured
 from kernelswarm.agents.learners.contract import CompressingLearner
 from kernelswarm.agents.nodes.node import Node
 from kernelswarm.agents.parts.losses import grid_of
+from kernelswarm.arrays import AnyArray, Array, Booleans, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
 from kernelswarm.simulations.engine.scores import band_figures, posterior_of, progressive, scores
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 BYTES = 8
 """Bytes of a scalar that is sent unrounded: float64."""
@@ -60,9 +56,9 @@ class Report:
     nodes: Integers
     figures: dict[str, Array]
     degrees: Integers
-    edges: dict[str, npt.NDArray[Any]]
+    edges: dict[str, AnyArray]
     common: list[Array]
-    unchanged: npt.NDArray[np.bool_]
+    unchanged: Booleans
     compression_budgets: Array
     remedies: list[str]
     traffic: Integers | None = None
@@ -71,7 +67,7 @@ class Report:
 def joined(parts: Sequence[Report]) -> Report:
     """Join reports into one, in sorted order of the labels."""
 
-    def together(name: str) -> npt.NDArray[Any]:
+    def together(name: str) -> AnyArray:
         return np.concatenate([getattr(part, name) for part in parts])
 
     nodes, degrees, first = together("nodes"), together("degrees"), parts[0]
@@ -174,7 +170,7 @@ def _integral(agent: Node) -> float:
     return 0.0 if grid is None else grid.volume * float(np.sum(agent.function.values(grid.points)))
 
 
-def _edges(agents: Sequence[Node]) -> dict[str, npt.NDArray[Any]]:
+def _edges(agents: Sequence[Node]) -> dict[str, AnyArray]:
     """Return the columns of the agents' directed edges in a report."""
     tallies, records = [agent.tally for agent in agents], [agent.record() for agent in agents]
     tolerances = np.concatenate([record.tolerances for record in records])

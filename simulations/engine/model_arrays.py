@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.certainty import PREFIX
 from kernelswarm.agents.nodes.conformal_band import NAME
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 _NAME = re.compile(r"(?!dual_)(\w+)_(-?\d+)")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array, Booleans
 from kernelswarm.graphs.adjacency import NAME, NUMBERED, Adjacency
 from kernelswarm.graphs.directed import renumbered
 from kernelswarm.graphs.given.names import Name, are_numbers, as_key, as_numbers, compared, text
@@ -18,11 +18,10 @@ from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.links.clocks import JoiningClock
 from kernelswarm.protocols.links.faults import Fault
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.core.node_names import alike, columns_of_nodes, find_nodes, in_order, node_names
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.dealing import OtherNodesError
 from kernelswarm.simulations.data.faulty import among_others, with_faults
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
@@ -198,7 +197,7 @@ def _called(adjacency: Adjacency, places: Sequence[int]) -> list[Name]:
     return [names[place] for place in places]
 
 
-def _named(described: Labels, others: Sequence[Name], order: Labels | None) -> Labels:
+def _named(described: AnyArray, others: Sequence[Name], order: AnyArray | None) -> AnyArray:
     """Return the names of all nodes, by ``order``, with -1 for nodes without data, or sorted."""
     together: list[Name] = [*described.tolist(), *others]
     if not all(isinstance(name, int) for name in together):
@@ -368,8 +367,6 @@ def _name(adjacency: Adjacency, source: Source) -> None:
 
 
 # The effect of the tables ``[[fault]]`` on a network: wrong data, and the sound nodes.
-
-Booleans = npt.NDArray[np.bool_]
 
 
 def measured(experiment: Experiment, source: Source, labels: Sequence[int], batch_sizes: Sequence[int]) -> Source:

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.node import PRIMING, DivergenceError
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.block import AgentPlan
@@ -24,7 +24,6 @@ from kernelswarm.simulations.engine.measure import Report, joined
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions
 
 Tell = Callable[[str, int, int], None]
-Array = npt.NDArray[np.float64]
 
 SLOWEST = 2
 """Processes that are named as slow."""

@@ -9,17 +9,15 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import PredictiveVariance
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.node import Node
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.plain_parts import fill
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.simulations.data.contract import HeldOut
-
-Array = npt.NDArray[np.float64]
 
 
 class Scores(NamedTuple):

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.data.rows import LARGEST
 from kernelswarm.simulations.estimators.judgement import measured_in_units
-from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, column, untouched_where_refused
+from kernelswarm.simulations.estimators.polk_estimator import PolkEstimator, column, untouched_where_refused
 from kernelswarm.simulations.estimators.rows import (
     NO_WEIGHT,
     Points,
@@ -251,11 +251,11 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
             return values
         return values[:, 0] if values.shape[1] == 1 else values[:, 1] - values[:, 0]
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> AnyArray:
         """Predict the label at X (n, p): (n,)."""
         values = self._values(X)
         decided = self.learner_.loss.decide(values)
-        labels: npt.NDArray[Any] = self.classes_[decided[:, 0].astype(np.intp)]
+        labels: AnyArray = self.classes_[decided[:, 0].astype(np.intp)]
         return labels
 
     def predict_proba(self, X: Any) -> Array:
@@ -275,7 +275,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         with np.errstate(divide="ignore"):  # a probability of 0 has the logarithm -inf
             return np.log(probabilities)
 
-    def _data(self, X: Any, y: Any, classes: npt.NDArray[Any] | None) -> tuple[Points, npt.NDArray[Any], bool]:
+    def _data(self, X: Any, y: Any, classes: AnyArray | None) -> tuple[Points, AnyArray, bool]:
         """Return points and labels, or the places of labels among the classes, and whether they are places."""
         if isinstance(y, list | tuple):
             refuse_mixed(y, "y")

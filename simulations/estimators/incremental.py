@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest
@@ -134,13 +134,13 @@ class _Incremental(ABC):
     def _learn(self, estimator: Any, samples: Sequence[Sample], names: Sequence[Hashable]) -> None:
         """Let an estimator learn from samples, or refuse them."""
 
-    def _values(self, x: Features) -> npt.NDArray[np.float64]:
+    def _values(self, x: Features) -> Array:
         """Return the features that something is to be predicted at; of a new name the first samples may yet tell."""
         if self._samples is not None:
             x = {name: x[name] for name in self._names if name in x}
         return self._rows([x], self._names)
 
-    def _rows(self, samples: Sequence[Features], names: Sequence[Hashable]) -> npt.NDArray[np.float64]:
+    def _rows(self, samples: Sequence[Features], names: Sequence[Hashable]) -> Array:
         """Return features as rows (n, p), in the order in which their names came."""
         known = dict.fromkeys(names)
         unknown = [name for x in samples for name in x if name not in known]
@@ -290,7 +290,7 @@ class IncrementalClassifier(_Incremental):
             estimator.partial_fit(rows, _labels(labels), classes=classes, sample_weight=_weights(samples))
 
 
-def _labels(labels: Sequence[Any]) -> npt.NDArray[Any]:
+def _labels(labels: Sequence[Any]) -> AnyArray:
     """Return labels as they are: text beside numbers would become text."""
     texts = sum(isinstance(label, str) for label in labels)
     return np.asarray(labels, dtype=None if texts in (0, len(labels)) else object)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import spaced
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.suspicious import far_targets
 from kernelswarm.simulations.estimators.rows import Samples, dense, thinned
 from kernelswarm.simulations.records.model import evaluated
 from kernelswarm.simulations.running.unsuited import ALONE, held_down, loss_units, reach
-
-Array = npt.NDArray[np.float64]
 
 LOOKED_AT = 1000
 """Samples that are predicted."""

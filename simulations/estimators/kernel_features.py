@@ -12,9 +12,10 @@ from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.estimators import polk_estimator
-from kernelswarm.simulations.estimators.polk_estimator import Array, kernel_for, refuse_other_inputs
+from kernelswarm.simulations.estimators.polk_estimator import kernel_for, refuse_other_inputs
 from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans, threads
 from kernelswarm.simulations.experiment.parts import fill
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast, get_args, get_type_hints
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -31,6 +30,7 @@ from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
@@ -170,8 +170,6 @@ def checked(first: Any) -> int:
         )
     return first
 
-
-Array = npt.NDArray[np.float64]
 
 LOOKED_AT = 1000
 """Samples that the words are taken from."""
@@ -501,7 +499,7 @@ def _refuse_range(kernel: Any, points: Array) -> None:
         )
 
 
-def column(indices: npt.NDArray[Any]) -> Array:
+def column(indices: AnyArray) -> Array:
     """Return class indices as targets, (n, 1)."""
     return np.ascontiguousarray(indices, dtype=np.float64).reshape(-1, 1)
 

@@ -12,13 +12,13 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.schedules import Diminishing
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.machine import free
@@ -29,7 +29,6 @@ from kernelswarm.simulations.data.gaps import together
 from kernelswarm.simulations.data.rows import LARGEST
 from kernelswarm.simulations.records.model import ROWS
 
-Array = npt.NDArray[np.float64]
 Points = Array | csr_array | csr_matrix
 
 BLOCK_BYTES = 2**28
@@ -124,8 +123,8 @@ def points_of(estimator: Any, X: Any, reset: bool) -> Points:
 
 
 def points_and_targets(
-    estimator: Any, X: Any, y: Any, known: Callable[[Any, int], npt.NDArray[Any] | None] | None, **keys: Any
-) -> tuple[Points, npt.NDArray[Any], bool]:
+    estimator: Any, X: Any, y: Any, known: Callable[[Any, int], AnyArray | None] | None, **keys: Any
+) -> tuple[Points, AnyArray, bool]:
     """Return X as :func:`points_of` does, y as an array, and whether these are targets that ``known`` has found.
 
     Parameters
@@ -172,7 +171,7 @@ def sound_numbers(y: Any, count: int) -> Array | None:
     return y if sound and float(np.abs(y).max()) <= LARGEST else None
 
 
-def sound_labels(y: Any, count: int, classes: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+def sound_labels(y: Any, count: int, classes: AnyArray) -> AnyArray | None:
     """Return the place of each label among the classes, (n,), if y holds one for each of ``count`` rows, else None."""
     if type(y) is list:
         y = np.array(y) if y and not isinstance(y[0], list | tuple | np.ndarray) else None
@@ -252,17 +251,17 @@ def refuse_mixed(labels: Any, name: str) -> None:
         )
 
 
-def checked_classes(classes: Any, before: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+def checked_classes(classes: Any, before: AnyArray | None) -> AnyArray:
     """Return all labels, sorted; refuses others than those of the first call."""
     refuse_masked(classes, "classes")
     refuse_mixed(classes, "classes")
-    known: npt.NDArray[Any] = np.unique(classes)
+    known: AnyArray = np.unique(classes)
     if before is not None and not np.array_equal(known, before):
         raise RefusedKey("classes", f"= {known.tolist()} differ from those of the first call, {before.tolist()}")
     return known
 
 
-def places_of(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def places_of(labels: AnyArray, classes: AnyArray) -> AnyArray:
     """Return where each label stands among the sorted classes; raises ValueError where it does not."""
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
@@ -270,7 +269,7 @@ def places_of(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArra
     return np.searchsorted(classes, labels)
 
 
-def several(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def several(classes: AnyArray) -> AnyArray:
     if len(classes) < 2:
         raise ValueError(f"y has 1 class, {classes.tolist()}: a classifier needs at least 2")
     return classes

@@ -12,11 +12,12 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, resolved_part, sample_for
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.parameters.least_squares import learn_at_most
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
-from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
+from kernelswarm.simulations.estimators.polk_estimator import PolkEstimator, takes
 from kernelswarm.simulations.estimators.rows import Samples
 from kernelswarm.simulations.records.model import Model
 

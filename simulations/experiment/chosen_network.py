@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.graphs.directed import who_asks
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import Name, as_key, compared
@@ -189,7 +189,7 @@ def left_out_nodes(rows: Rows, left: Rows) -> str:
     )
 
 
-def _places(rows: Rows) -> tuple[tuple[str, str], npt.NDArray[np.float64]] | None:
+def _places(rows: Rows) -> tuple[tuple[str, str], Array] | None:
     """Return the columns that say where nodes are, and each node's mean place, in its order; None without such ones."""
     called = {place: kind.name.strip().lower() for place, kind in enumerate(rows.held) if kind.kind == "number"}
     for first, second in PLACES:
@@ -213,7 +213,7 @@ def _are_degrees(columns: tuple[str, str]) -> bool:
     return DEGREES[0].fullmatch(columns[0].strip().lower()) is not None
 
 
-def _in_kilometres(found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _in_kilometres(found: Array) -> Array:
     """Return latitude and longitude, (V, 2), as kilometres east and north of their middle, (V, 2)."""
     turned = np.deg2rad(found[:, 1])
     middle = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))  # also across 180 degrees

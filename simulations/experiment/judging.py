@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 SEEDS = 4
 """Draws that both are run with."""

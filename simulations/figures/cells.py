@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import stdtrit
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.style import Stroke
 from kernelswarm.simulations.records.outcome import RANKED, label
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from kernelswarm.simulations.records.outcome import Comparison
 
-Array = npt.NDArray[np.float64]
 
 COLUMNS = ("risk", "error", "global_risk", "global_error", "model_order", "disagreement", "violation")
 """The quantities drawn against samples; each is one file."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import cells, style
 from kernelswarm.simulations.figures.sheet import Sheet, keep_outer_labels, legend_entries, refuse_unknown
 from kernelswarm.simulations.records.outcome import label
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # Final figures of a comparison over the drawn values of a key.
 
-Array = npt.NDArray[np.float64]
 
 FAILED = 0.97
 """The height at which failed cells stand, as a share of the panel's."""

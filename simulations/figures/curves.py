@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.engine.scores import BANDS
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.series import AGAINST, Series, over_edges, over_network, over_nodes
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
 
     from kernelswarm.simulations.records.result import Result
-
-Array = npt.NDArray[np.float64]
 
 
 def run_color(result: Result) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import curves, style
 from kernelswarm.simulations.figures.network import final_risks
 from kernelswarm.simulations.figures.run_figures import title
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from kernelswarm.simulations.figures.learned import Learned, Reopened
 
-Array = npt.NDArray[np.float64]
 GRID = 400
 FAINT = 0.22  # of a band
 CURVES = 200  # of nodes; more would only cover one another
@@ -192,7 +191,7 @@ def class_count(learned: Learned, stream: Reopened) -> int:
     return max(learned.outputs, 2)
 
 
-def leanings(weights: Array) -> npt.NDArray[np.int64]:
+def leanings(weights: Array) -> Integers:
     """Return the class each dictionary point argues for most: its largest weight, or the sign of its only one."""
     if weights.shape[1] == 1:
         return np.asarray(weights[:, 0] > 0, dtype=np.int64)

@@ -8,11 +8,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function, dictionary
 from kernelswarm.agents.learners.certainty import Posterior
 from kernelswarm.agents.nodes.conformal_band import ConstantBand
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.model_arrays import band_arrays, function_arrays, posterior_arrays
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.data.contract import Source
     from kernelswarm.simulations.experiment.experiment import Experiment
     from kernelswarm.simulations.records.result import Result
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

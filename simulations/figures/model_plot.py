@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.gaps import unmasked
 from kernelswarm.simulations.figures import functions, style
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from kernelswarm.simulations.records.model import Model, Points
 
-Array = npt.NDArray[np.float64]
 
 CURVE = 400  # points of a curve
 SIDE = 160  # points along each side of a plane

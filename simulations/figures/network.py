@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.graphs.layout import positions
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.learned import Learned
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Scales = tuple[Normalize | None, Normalize | None]
 
-Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]
 SIDE = 270.0  # points, of the square that the network is drawn into
 LABELLED = 60  # nodes; more labels than these would cover one another

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core import messages
 from kernelswarm.simulations.records.result import SHARE, unit_of
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kernelswarm.agents.parts.losses import Loss
     from kernelswarm.simulations.records.result import Result
 
-Array = npt.NDArray[np.float64]
 
 # Okabe and Ito (2008), and of Tol's colours two dark ones; yellow is the last, since a white page swallows it.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, YELLOW = (

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.snapshot import Snapshot, leaves
+from kernelswarm.arrays import AnyArray, Integers
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core import archives
@@ -103,7 +103,7 @@ class Checkpoint:
     config: dict[str, Any]
     folder: str | None
     versions: dict[str, str]
-    edges: npt.NDArray[np.int64]
+    edges: Integers
     evaluations: int
     snapshots: Snapshots
     data: dict[str, str] = field(default_factory=dict)
@@ -216,7 +216,7 @@ def read(path: Path) -> Checkpoint:
         raise Damaged(f"its content is not that of a checkpoint: {type(error).__name__}: {error}") from error
 
 
-def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
+def _arrays(checkpoint: Checkpoint) -> dict[str, AnyArray]:
     """Return everything as arrays; numbers and words as JSON text."""
     facts = {
         "format": FORMAT,
@@ -232,12 +232,12 @@ def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
         "sources": {str(node): plain(taken.source) for node, taken in checkpoint.snapshots.items()},
     }
     text = np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)
-    arrays: dict[str, npt.NDArray[Any]] = {"facts": text, "edges": checkpoint.edges}
+    arrays: dict[str, AnyArray] = {"facts": text, "edges": checkpoint.edges}
     arrays.update(_joined({node: taken.arrays for node, taken in checkpoint.snapshots.items()}))
     return arrays
 
 
-def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoint:
+def _checkpoint(arrays: Mapping[str, AnyArray], path: Path) -> Checkpoint:
     facts = parse(arrays["facts"].tobytes())
     if facts["format"] != FORMAT:
         raise InputError(
@@ -270,12 +270,12 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
     )
 
 
-def _joined(agents: Mapping[int, Mapping[str, npt.NDArray[Any]]]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def _joined(agents: Mapping[int, Mapping[str, AnyArray]]) -> Iterator[tuple[str, AnyArray]]:
     """Yield, for each name, all agents' arrays end to end, and a table of their labels and shapes.
 
     An archive of an entry for each array of each agent would take a hundred times as long for a thousand agents.
     """
-    found: dict[str, list[tuple[int, npt.NDArray[Any]]]] = {}
+    found: dict[str, list[tuple[int, AnyArray]]] = {}
     for node, arrays in agents.items():
         for name, array in arrays.items():
             found.setdefault(f"agents/{name}/{array.dtype.name}-{array.ndim}", []).append((node, array))
@@ -284,9 +284,9 @@ def _joined(agents: Mapping[int, Mapping[str, npt.NDArray[Any]]]) -> Iterator[tu
         yield f"{key}/shapes", np.array([(node, *array.shape) for node, array in entries])
 
 
-def _parted(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[int, dict[str, npt.NDArray[Any]]]:
+def _parted(arrays: Mapping[str, AnyArray]) -> dict[int, dict[str, AnyArray]]:
     """Undo :func:`_joined`."""
-    agents: dict[int, dict[str, npt.NDArray[Any]]] = {}
+    agents: dict[int, dict[str, AnyArray]] = {}
     for key, values in arrays.items():
         if not (key.startswith("agents/") and key.endswith("/values")):
             continue

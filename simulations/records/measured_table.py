@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.messages import number_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class MeasuredTable(Mapping[str, npt.NDArray[Any]]):
+class MeasuredTable(Mapping[str, AnyArray]):
     """Columns of equal length by their names.
 
     Parameters
@@ -35,10 +35,10 @@ class MeasuredTable(Mapping[str, npt.NDArray[Any]]):
     2
     """
 
-    def __init__(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(self, columns: Mapping[str, AnyArray]) -> None:
         self._columns = {name: np.asarray(column) for name, column in columns.items()}
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+    def __getitem__(self, name: str) -> AnyArray:
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -91,7 +91,7 @@ class MeasuredTable(Mapping[str, npt.NDArray[Any]]):
         return pyarrow.table(dict(self))
 
 
-def measured(columns: Mapping[str, npt.NDArray[Any]]) -> MeasuredTable:
+def measured(columns: Mapping[str, AnyArray]) -> MeasuredTable:
     return columns if isinstance(columns, MeasuredTable) else MeasuredTable(columns)
 
 

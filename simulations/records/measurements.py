@@ -8,11 +8,11 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.result import Columns, Table
@@ -45,7 +45,7 @@ class StoredTable(MeasuredTable):
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+    def __getitem__(self, name: str) -> AnyArray:
         pieces = [as_array(batch.column(name)) for batch in batches(self.path, [name])]
         return np.concatenate(pieces) if pieces else self._nothing(name)
 
@@ -59,19 +59,19 @@ class StoredTable(MeasuredTable):
     def __contains__(self, name: object) -> bool:
         return name in list(iter(self))
 
-    def _nothing(self, name: str) -> npt.NDArray[Any]:
+    def _nothing(self, name: str) -> AnyArray:
         schema = _schema(self.path)
         if schema is None or name not in schema.names:
             raise KeyError(name)
         return np.empty(0, dtype=schema.field(name).type.to_pandas_dtype())
 
 
-def as_array(column: pyarrow.Array | pyarrow.ChunkedArray) -> npt.NDArray[Any]:
+def as_array(column: pyarrow.Array | pyarrow.ChunkedArray) -> AnyArray:
     """Return a column of numbers, or of text of a fixed width, as it was written."""
     import pyarrow
 
     chunked = isinstance(column, pyarrow.ChunkedArray)
-    values: npt.NDArray[Any] = column.to_numpy() if chunked else column.to_numpy(zero_copy_only=False)
+    values: AnyArray = column.to_numpy() if chunked else column.to_numpy(zero_copy_only=False)
     return values.astype(np.str_) if pyarrow.types.is_string(column.type) else values
 
 

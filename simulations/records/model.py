@@ -7,7 +7,6 @@ from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.loss_formulas import logistic_probabilities, softmax
 from kernelswarm.agents.functions.contract import Function, dictionary
@@ -18,6 +17,7 @@ from kernelswarm.agents.learners.certainty import Posterior
 from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.node_names import Name
@@ -26,7 +26,6 @@ from kernelswarm.simulations.data.frames import coded_points, points_of
 
 # Probabilities of classifiers whose loss gives none: the softmax of f over a temperature that samples tell.
 
-Array = npt.NDArray[np.float64]
 
 COLDEST, HOTTEST = 1e-3, 1e3
 """The range of temperatures."""
@@ -206,7 +205,7 @@ class Model:
 
     function: Function
     loss: Loss
-    classes: npt.NDArray[Any] | None = None
+    classes: AnyArray | None = None
     flat: bool = True
     input_variables: Variables = field(default_factory=Variables)
     target_variables: Variables = field(default_factory=Variables)
@@ -316,7 +315,7 @@ class Model:
             return self.predict(points), spread[:, 0] if self.flat and spread.shape[1] == 1 else spread
         decided = self.loss.decide(self.values(points))
         if self.classes is not None:
-            labels: npt.NDArray[Any] = self.classes[decided[:, 0].astype(np.intp)]
+            labels: AnyArray = self.classes[decided[:, 0].astype(np.intp)]
             return labels
         decided = self.target_variables.raw(decided)
         return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided

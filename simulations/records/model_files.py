@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.functions.cosines import CosineFunction, DualSum
@@ -29,6 +28,7 @@ from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.nodes.conformal_band import NAME, ConstantBand
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core import archives
 from kernelswarm.simulations.core.data_description import DataDescription, Variables
@@ -39,8 +39,6 @@ from kernelswarm.simulations.engine.model_arrays import band_arrays, function_ar
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.records.model import Model
-
-Array = npt.NDArray[np.float64]
 
 FORMAT = "kernelswarm model"
 VERSION = 3
@@ -109,7 +107,7 @@ def save(model: Model, path: str | Path) -> None:
         description["kernels"] = [describe(member.kernel) for member in model.function.members]
     if KINDS[kind]:
         description["function"] = KINDS[kind]
-    arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
+    arrays: dict[str, AnyArray] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
     if model.posterior is not None:
         arrays |= model.posterior.arrays()
     if model.band is not None:
@@ -195,7 +193,7 @@ def _temperature(path: Path, description: Mapping[str, Any], classifies: bool) -
 
 
 def _function(
-    path: Path, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], kernel: Kernel | None
+    path: Path, description: Mapping[str, Any], arrays: Mapping[str, AnyArray], kernel: Kernel | None
 ) -> Function:
     kind = description.get("function", "")
     if not isinstance(kind, str):
@@ -229,7 +227,7 @@ def _function(
     raise InputError(f"{path}: function = {shown(kind)} is not known (known: {known}): update kernelswarm")
 
 
-def _mixed(path: Path, kernels: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Mixed:
+def _mixed(path: Path, kernels: Any, arrays: Mapping[str, AnyArray]) -> Mixed:
     """Read a mixture: the shares, and an expansion for each kernel."""
     if not isinstance(kernels, list) or not kernels:
         raise InputError(f"{path}: kernels = {shown(kernels)} must be a list of the members' kernels")
@@ -245,7 +243,7 @@ def _mixed(path: Path, kernels: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> 
     return Mixed(members, shares)
 
 
-def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, AnyArray]:
     """Read all arrays of an .npz archive, without pickles; raises InputError where that cannot be."""
     try:
         return archives.read_arrays(path)
@@ -256,7 +254,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise InputError(f"{path}: {what}: write it again") from error
 
 
-def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
+def _description(path: Path, entry: AnyArray) -> dict[str, Any]:
     try:
         description = parse(str(entry[()]))
     except ValueError as error:  # a JSONDecodeError, or a number of too many digits
@@ -280,9 +278,7 @@ def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
     return _sum(kernel, arrays["points"], arrays["weights"])
 
 
-def posterior_in(
-    place: str, function: Function, arrays: Mapping[str, npt.NDArray[Any]], ending: str = ""
-) -> Posterior | None:
+def posterior_in(place: str, function: Function, arrays: Mapping[str, AnyArray], ending: str = "") -> Posterior | None:
     """Return how certain a function is, None without arrays; raises InputError where they do not fit it.
 
     In messages the ``ending`` follows the arrays' names.
@@ -311,7 +307,7 @@ def _sum(kernel: Kernel, points: Array, weights: Array) -> KernelSum:
     return KernelSum(kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
 
-def check_shapes(place: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def check_shapes(place: str, arrays: Mapping[str, AnyArray]) -> None:
     """Refuse arrays of one of kernelswarm's functions that do not fit one another; raises InputError."""
     for shapes in (SUBSPACE, MIRRORED, EXPANSION, DUAL, COSINES, AFFINE | INTERCEPT, AFFINE):
         if set(arrays) == set(shapes):
@@ -319,7 +315,7 @@ def check_shapes(place: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def _checked(
-    path: str | Path, arrays: Mapping[str, npt.NDArray[Any]], shapes: Mapping[str, tuple[str, ...]]
+    path: str | Path, arrays: Mapping[str, AnyArray], shapes: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Array]:
     """Return the arrays of a function; a letter in two shapes stands for one length."""
     found: dict[str, Array] = {}
@@ -337,7 +333,7 @@ def _checked(
     return found
 
 
-def finite(path: str | Path, name: str, array: npt.NDArray[Any]) -> Array:
+def finite(path: str | Path, name: str, array: AnyArray) -> Array:
     """Return a model's array as compiled code wants it; raises InputError unless it holds finite numbers."""
     if array.dtype != np.float64:
         raise InputError(f"{path}: {name} is {array.dtype} of shape {array.shape}, must be float64")
@@ -362,7 +358,7 @@ def _part(path: Path, kind: str, table: Any) -> Any:
         raise InputError(f"{path}: {error}") from error
 
 
-def _labels(classes: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+def _labels(classes: AnyArray, path: Path) -> AnyArray:
     # Labels of a pandas column arrive as objects, which only a pickle would hold.
     listed = classes.tolist()
     alike = any(all(isinstance(label, kind) for label in listed) for kind in (str, Real))
@@ -379,7 +375,7 @@ class Kept(NamedTuple):
     """The functions of a run's nodes."""
 
     place: str  # what messages call it
-    models: Mapping[str, npt.NDArray[Any]]
+    models: Mapping[str, AnyArray]
     data: DataDescription
     labels: Callable[[], Sequence[int]]
     """Returns those of the network's nodes, sorted."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from kernelswarm.arrays import Array
 
 # A test that differences are not 0, by what they would be had each seed turned out the other way round.
 
-Array = npt.NDArray[np.float64]
 
 FLIPS = 1024
 """Ways to give the seeds signs that are looked at: all of them up to eleven seeds, so many drawn ones beyond."""

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.simulations.core import notebook
 from kernelswarm.simulations.core.data_description import DataDescription
@@ -110,9 +108,8 @@ def amount(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-Array = npt.NDArray[np.float64]
-Columns = dict[str, npt.NDArray[Any]]
-Table = Mapping[str, npt.NDArray[Any]]
+Columns = dict[str, AnyArray]
+Table = Mapping[str, AnyArray]
 
 FINAL = ("risk", "constant_risk", "error", "global_error", "model_order", "disagreement")
 """The final figures that a result names of itself."""

@@ -14,9 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from kernelswarm.arrays import Array
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.shallow_json import parse as parse_json
@@ -457,7 +455,7 @@ def _read_columns(path: Path) -> MeasuredTable:
     return MeasuredTable({name: as_array(table.column(name)) for name in table.column_names})
 
 
-def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:
+def _read_models(path: Path) -> dict[str, Array]:
     return read_arrays(path)
 
 

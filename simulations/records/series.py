@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from kernelswarm.arrays import Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kernelswarm.simulations.records.result import Result, Table
 
-Array = npt.NDArray[np.float64]
 
 AGAINST = {"samples": "samples", "rounds": "round", "scalars": "scalars_sent", "bytes": "bytes_sent"}
 """The abscissae of learning curves, with their columns in ``result.network``; numbers sent are of the whole network

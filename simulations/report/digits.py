@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import AnyArray, Integers
 
 EXACT = 17
 """Significant digits that give a float64 back."""
@@ -49,7 +49,7 @@ def numbers(values: npt.ArrayLike, digits: int = TABLE) -> list[Any]:
     return [number(value, digits) for value in found.tolist()]
 
 
-def some(count: int, most: int) -> npt.NDArray[np.int64]:
+def some(count: int, most: int) -> Integers:
     """Return the places of all of ``count`` things, or of ``most`` evenly spaced ones, the first and the last among
     them.
 
@@ -63,6 +63,6 @@ def some(count: int, most: int) -> npt.NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, max(most, 2)).round().astype(np.int64))
 
 
-def finite(values: Sequence[Any] | npt.NDArray[Any]) -> bool:
+def finite(values: Sequence[Any] | AnyArray) -> bool:
     """Tell whether there is a finite number among the values."""
     return bool(np.isfinite(np.asarray(values, dtype=np.float64)).any())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import functions, style
 from kernelswarm.simulations.figures.learned import Learned, Reopened, rebuild, reopen
@@ -15,7 +15,6 @@ from kernelswarm.simulations.report.digits import COLOR, TABLE, numbers, some
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
 
-Array = npt.NDArray[np.float64]
 
 CURVE = 81
 """Points of a curve over one input."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.outcome import label
 from kernelswarm.simulations.records.series import repeated
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison, Run
     from kernelswarm.simulations.records.result import Result, Table
 
-Array = npt.NDArray[np.float64]
 
 OVER = {"round": "rounds", "samples": "samples a node", "bytes_sent": "bytes sent", "seconds": "seconds"}
 """The abscissae of curves: columns of the network's table, with their names."""
@@ -136,7 +136,7 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
     return _of(learning_curves, found, f"line: mean over seeds; band: one standard deviation on either side{left}")
 
 
-def over_nodes(table: Table, column: str, rounds: npt.NDArray[Any], nodes: Sequence[int]) -> Array:
+def over_nodes(table: Table, column: str, rounds: AnyArray, nodes: Sequence[int]) -> Array:
     """Arrange a column of the nodes' table as (rounds, nodes), both in ascending order; NaN where there is no row."""
     found = np.full((len(rounds), len(nodes)), np.nan)
     if not found.size:
@@ -182,7 +182,7 @@ def _levels(result: Result, column: str) -> list[dict[str, Any]]:
     return []
 
 
-def _gathered(tables: Sequence[Table], column: str, rows: npt.NDArray[np.int64]) -> Array:
+def _gathered(tables: Sequence[Table], column: str, rows: Integers) -> Array:
     """Return a column of several runs at the same rows, (runs, rows); NaN in a run that has no such column."""
     nothing = np.full(len(rows), np.nan)
     return np.array(

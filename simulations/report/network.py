@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.network import arranged, drawn_edges, share_delivered
 from kernelswarm.simulations.records.series import repeated
@@ -16,7 +16,6 @@ from kernelswarm.simulations.report.learning_curves import over_nodes
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result, Table
 
-Array = npt.NDArray[np.float64]
 
 NODE_COLUMNS = ("risk", "error", "model_order", "global_risk", "global_error")
 """The columns by which nodes can be coloured."""
@@ -105,7 +104,7 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     return table, left
 
 
-def over_edges(table: Table, column: str, rounds: npt.NDArray[Any], edges: list[tuple[int, int]]) -> Array:
+def over_edges(table: Table, column: str, rounds: AnyArray, edges: list[tuple[int, int]]) -> Array:
     """Arrange a column of the edges' table as (rounds, edges): the mean of both directions, NaN where neither has one.
 
     Parameters

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import softmax
 
@@ -14,8 +13,7 @@ from kernelswarm.agents.functions.expansion import Expansion, spanning
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, MulticlassLogistic
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 CANDIDATES = 300
 """Samples, chosen at random, of which each import vector is the best."""

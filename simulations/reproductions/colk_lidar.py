@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Booleans
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
@@ -28,7 +28,6 @@ from kernelswarm.simulations.reproductions.risk_methods import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 SHARE, SIZE = 0.1, 0.5
 """A training target is an outlier with this probability, and gets N(0, SIZE^2); targets lie in [-0.95, 0.03]."""
@@ -66,7 +65,7 @@ class Split(NamedTuple):
 
     training: tuple[Array, Array]
     test: tuple[Array, Array]
-    hit: npt.NDArray[np.bool_]
+    hit: Booleans
 
 
 def _read(path: Path | None) -> tuple[Array, Array]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.experiment.parts import build
@@ -30,7 +30,6 @@ from kernelswarm.simulations.reproductions.risk_methods import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 STREAM = SineRegression(noise=0.1, outlier_fraction=0.05, outlier_size=2.0)
 SCALE = 0.125

@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
@@ -18,6 +17,7 @@ from kernelswarm.agents.parts.dispersions import Variance
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
@@ -36,7 +36,6 @@ from kernelswarm.simulations.reproductions.walks import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 KERNEL, REGULARIZATION, WEIGHT, NOISE = Gaussian(0.1), 0.3, 0.2, 0.3
 STEPS = (0.2, 0.1, 0.05, 0.025, 0.0125)

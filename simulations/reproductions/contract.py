@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+
+from kernelswarm.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +81,7 @@ def beyond(errors: Sequence[float], others: Sequence[float], unit: float = 1.0) 
     return f"a difference of {np.mean(differences):.2g}{error}"
 
 
-def spread(values: Sequence[float] | npt.NDArray[np.float64], form: str, deviation: str = "") -> str:
+def spread(values: Sequence[float] | Array, form: str, deviation: str = "") -> str:
     """Write a mean with the standard deviation over the draws, in a format or two.
 
     Examples
@@ -111,7 +112,7 @@ class Reproduction:
     claims: Sequence[Claim]
     notes: Sequence[str] = ()
     figures: Mapping[str, Figure] = field(default_factory=dict)
-    arrays: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.array_files import read_idx
-
-Array = npt.NDArray[np.float64]
 
 HOUSING_FILE = "cal_housing.data.gz"
 HOUSING = (
@@ -121,7 +119,7 @@ class Digits(NamedTuple):
     images: Array  # (n, 784)
     labels: Array  # (n, 1)
 
-    def taken(self, chosen: npt.NDArray[np.int64]) -> Digits:
+    def taken(self, chosen: Integers) -> Digits:
         """Return some of them, in this order."""
         return Digits(self.images[chosen], self.labels[chosen])
 

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.pooled import pooled_samples
 from kernelswarm.simulations.engine.measure import BYTES
@@ -18,7 +18,6 @@ from kernelswarm.simulations.engine.scores import scores_of
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 
-Array = npt.NDArray[np.float64]
 Features = Callable[[Array], Array]
 """From points (n, p) to features (D, n)."""
 

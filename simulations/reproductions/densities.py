@@ -15,11 +15,10 @@ from kernelswarm.agents.functions.expansion import Expansion, spanning
 from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.panels import Curve
 from kernelswarm.simulations.reproductions.walks import followed, single_steps
-
-Array = npt.NDArray[np.float64]
 
 FINE = (np.arange(1000.0)[:, None] + 0.5) / 1000.0
 """The points of (0, 1) at which densities are drawn and compared, (1000, 1)."""

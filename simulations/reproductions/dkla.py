@@ -6,14 +6,12 @@ from itertools import islice
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.reproductions import dekrr_ddrf, okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.running.simulation import simulate
-
-Array = npt.NDArray[np.float64]
 
 DATA, FILES = okfeb_regression.BOTH, okfeb_regression.FILES
 
@@ -78,7 +76,7 @@ def error(points: Array, targets: Array, features: int, seed: int) -> float:
     """Deal the rows out, have the nodes learn from half of them, and return the relative squared error on the rest."""
     learned, tested, x, y = dealt_out(points, targets, seed)
 
-    def rows(chosen: npt.NDArray[np.int64]) -> tuple[Array, Array, npt.NDArray[np.int64]]:
+    def rows(chosen: Integers) -> tuple[Array, Array, Integers]:
         return x[chosen.ravel()], y[chosen.ravel()], np.repeat(np.arange(NODES), chosen.shape[1])
 
     experiment = build_experiment(
@@ -128,10 +126,9 @@ def error_of_dekrr(points: Array, targets: Array, features: int, seed: int) -> f
     return float(np.mean(np.square(apart)) / np.var(y[tested.ravel()]))
 
 
-Rows = npt.NDArray[np.int64]
-
-
-def dealt_out(points: Array, targets: Array, seed: int, by_target: float = 0.0) -> tuple[Rows, Rows, Array, Array]:
+def dealt_out(
+    points: Array, targets: Array, seed: int, by_target: float = 0.0
+) -> tuple[Integers, Integers, Array, Array]:
     """Deal the rows out, a share of them by the size of the target and the others at random.
 
     Returns those that each node learns from and is tested on, (nodes, n), and all points and targets, scaled.

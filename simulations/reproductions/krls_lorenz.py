@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.krls import Krls
@@ -15,6 +14,7 @@ from kernelswarm.agents.learners.qklms import Qklms
 from kernelswarm.agents.learners.rls import Rls
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # The Lorenz series of the Kernel Adaptive Filtering Toolbox, and the published recursion of KRLS on it.
 
-Array = npt.NDArray[np.float64]
 
 STEP = 0.01
 START = (10.0, 7.0, 35.0)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.reproductions import dekrr_ddrf
@@ -18,7 +18,6 @@ from kernelswarm.simulations.reproductions.data_sets import HOUSING_FILE, housin
 from kernelswarm.simulations.reproductions.grids import Axis, Grid, Setting
 from kernelswarm.simulations.running.simulation import simulate
 
-Array = npt.NDArray[np.float64]
 Table = Mapping[str, Any]
 
 EVALUATIONS = 10

@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
 from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import MovingAverage
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
@@ -20,7 +20,6 @@ from kernelswarm.simulations.reproductions.walks import listed, named
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 KERNEL = Gaussian(1.0)
 RANKS, FOLLOWED, FRESH = (5, 10, 20, 40), 1000, 20_000

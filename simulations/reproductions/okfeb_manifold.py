@@ -7,13 +7,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 
 from kernelswarm.agents.learners.subspace import Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import Normalized
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions import okfeb_motions
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
@@ -32,7 +32,6 @@ from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 DATA = f"for figures 7 and 8 and table I, which are left out without: {MOTIONS}"
 FILES = (MOTIONS_FILE,)

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import pdist
 from sklearn.cluster import KMeans
 
 from kernelswarm.agents.learners.subspace import Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Request
 from kernelswarm.simulations.reproductions.data_sets import motions
@@ -21,8 +21,6 @@ from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Array = npt.NDArray[np.float64]
 
 
 class Activity(NamedTuple):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.graphs.given.matrices import matlab_arrays
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import okfeb_sequences
@@ -37,8 +37,6 @@ from kernelswarm.simulations.reproductions.okfeb_sequences import (
     draw,
     timed,
 )
-
-Array = npt.NDArray[np.float64]
 
 BOTH = (
     f"a folder with {HOUSING} and air_quality.mat (UCI Air Quality, De Vito et al.: archive.ics.uci.edu; arrays X and "

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Request, beyond, errs_more
@@ -22,7 +22,6 @@ from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 0.8)
 REGULARIZATION = 1e-6

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners import batch
 from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Polynomial
 from kernelswarm.agents.parts.subspace_rules import Normalized, Power
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # How well features in a subspace stand for samples: fits over time, the batch solver's, and kernel matrices.
 
-Array = npt.NDArray[np.float64]
 
 LAMBDA, WINDOW = 1e-3, 100
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
+
+from kernelswarm.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,8 +142,6 @@ def drawn(
     return figure
 
 
-def mean_curve(
-    x: npt.ArrayLike, draws: npt.NDArray[np.float64], color: str, label: str | None = None, **look: Any
-) -> Curve:
+def mean_curve(x: npt.ArrayLike, draws: Array, color: str, label: str | None = None, **look: Any) -> Curve:
     """Return the means over draws, (draws, n)."""
     return Curve(x, draws.mean(axis=0), color, label, **look)

@@ -13,16 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core import files, parallel
 from kernelswarm.simulations.core.archives import ArchiveError, read_arrays, write_arrays
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.files import held
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, AnyArray]
 Task = TypeVar("Task")
 
 REQUEST = "request.json"

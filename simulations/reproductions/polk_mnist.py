@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.bsgd import Bsgd
 from kernelswarm.agents.learners.contract import Learner
@@ -17,16 +16,16 @@ from kernelswarm.agents.parts.budgets import Budget, Parsimony, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more, spread
 from kernelswarm.simulations.reproductions.data_sets import BANDWIDTH, CLASSES, MNIST, ROWS, Digits, both, libsvm
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.walks import LAST, Course, Rows, course, ends, stacked
+from kernelswarm.simulations.reproductions.walks import LAST, Course, course, ends, stacked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 DATA, FILES = MNIST, ("mnist",)
 KERNEL, BATCH, REGULARIZATION = Gaussian(BANDWIDTH), 32, 1e-6
@@ -126,7 +125,7 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def learned(learner: Learner, training: Digits, order: Rows, test: Digits, count: int) -> Course:
+def learned(learner: Learner, training: Digits, order: Integers, test: Digits, count: int) -> Course:
     """Learn the images in this order; looks after a tenth, a third and a whole pass, and over the last 5%."""
     total = len(order)
     places = [count // 10, count // 3, *np.linspace((1.0 - LAST) * total, total, 6)[1:].tolist()]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.bsgd import Bsgd
@@ -19,6 +18,7 @@ from kernelswarm.agents.parts.budgets import Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
@@ -30,7 +30,6 @@ from kernelswarm.simulations.reproductions.walks import Course, course, ends, pe
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 KERNEL, REGULARIZATION = Gaussian(math.sqrt(0.6)), 1e-6
 SAMPLES, QUICK_SAMPLES, TEST, BATCH = 5000, 1000, 2500, 32

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.polk import Polk
@@ -15,6 +14,7 @@ from kernelswarm.agents.parts.budgets import Parsimony, Quadratic
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
@@ -34,7 +34,6 @@ from kernelswarm.simulations.reproductions.walks import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 BANDWIDTH, REGULARIZATION, NOISE = 0.1, 0.1, 1.0
 KERNEL = Gaussian(BANDWIDTH)

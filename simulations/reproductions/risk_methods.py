@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.nodes.node import DIVERGED
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.reproductions.contract import Claim, Request, beyond, errs_more
-
-Array = npt.NDArray[np.float64]
 
 BANDWIDTH = 0.06
 STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
 from kernelswarm.simulations.reproductions.data_sets import HOUSING, HOUSING_FILE
@@ -156,8 +156,6 @@ def _curve(points: Sequence[Point], color: str, label: str | None, marker: str, 
     look = {"drawstyle": "steps-post", **look}
     return Curve(places, [point.error for point in points], color, label, "-", marker, size, look)
 
-
-Array = npt.NDArray[np.float64]
 
 DATA = f"for nodes by location, and left out without: {HOUSING}"
 FILES = (HOUSING_FILE,)

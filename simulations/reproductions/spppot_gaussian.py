@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
@@ -15,6 +14,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.gaussian_density import GaussianDensity
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
@@ -32,7 +32,6 @@ from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 TRAINING, TEST, EPOCHS, DRAWS = 10211, 1001, 8, 5
 LOSS, KERNEL = PoissonProcess(cells=(100,)), Gaussian(0.0806)

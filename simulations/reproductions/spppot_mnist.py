@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.budgets import Budget, Epsilon, TargetOrder
@@ -15,17 +14,17 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
 from kernelswarm.simulations.reproductions.data_sets import BANDWIDTH, CLASSES, MNIST, ROWS, Digits, both, libsvm
 from kernelswarm.simulations.reproductions.densities import STROKES
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.walks import Course, Rows, course, single_steps, stacked
+from kernelswarm.simulations.reproductions.walks import Course, course, single_steps, stacked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 DATA, FILES = MNIST, ("mnist",)
 BATCH, ETA, EPOCHS, TRAINING = 32, 24.0, 2, 10_000
@@ -128,11 +127,11 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def _passes(generator: np.random.Generator, count: int) -> Rows:
+def _passes(generator: np.random.Generator, count: int) -> Integers:
     return np.concatenate([generator.permutation(count) for _ in range(EPOCHS)])
 
 
-def learned(learner: Spppot, training: Digits, order: Rows, test: Digits, looks: int) -> Course:
+def learned(learner: Spppot, training: Digits, order: Integers, test: Digits, looks: int) -> Course:
     """Learn the images in this order, with looks in equal distances."""
     batches = -(-len(order) // BATCH)
     stops = np.linspace(0, batches - 1, looks + 1).round().astype(int)[1:]

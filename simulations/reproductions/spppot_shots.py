@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.csv_dialect import Dialect
 from kernelswarm.simulations.data.reading import find
@@ -36,7 +36,6 @@ from kernelswarm.simulations.reproductions.panels import Panel, drawn
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 FARTHEST = 40.0
 """Shots from so many feet or more are left out, and distances divided by it."""

@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
@@ -19,6 +18,7 @@ from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
@@ -37,7 +37,6 @@ from kernelswarm.simulations.reproductions.walks import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 KERNEL, NOISE = Gaussian(0.15), 0.5
 CENTERS, WEIGHTS = np.array([[0.2], [0.5], [0.8]]), (0.8, 0.6)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more, spread
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
@@ -16,7 +16,6 @@ from kernelswarm.simulations.reproductions.survey_networks import ended
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = npt.NDArray[np.float64]
 
 SEEDS = 6
 PATCHES: dict[str, Any] = {"name": "sine_regression", "noise": 0.5, "split": "patches", "overlap": 0.3}

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
@@ -42,7 +42,6 @@ def ended(rounds: int, evaluate_every: int | None = None, evaluation: Any = None
         return None
 
 
-Array = npt.NDArray[np.float64]
 Table = Mapping[str, Any]
 
 GRAPHS = ("ring", "grid", "erdos_renyi", "complete")

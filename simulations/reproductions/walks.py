@@ -15,14 +15,13 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.nodes.passes import learn
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, spread
 from kernelswarm.simulations.reproductions.panels import Curve, mean_curve
 
 # A learner's course: what it is like on its way through samples.
 
-Array = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
 
 LAST = 0.05
 """The share of the samples, the last, over which POLK's tables average."""
@@ -49,7 +48,7 @@ def followed(
     looks: Sequence[int],
     outputs: int = 1,
     advance: Callable[[Any, Any, Array, Array], object] = learn,
-    order: Rows | None = None,
+    order: Integers | None = None,
 ) -> Iterator[tuple[int, Any, Any]]:
     """Learn from samples as they lie or in another order; yield at each look its number, the function and the state."""
     state, done = learner.init(points.shape[1], outputs), 0
@@ -83,7 +82,7 @@ def course(
     classes: int,
     advance: Callable[[Any, Any, Array, Array], object] = learn,
     rows: int = 1 << 30,
-    order: Rows | None = None,
+    order: Integers | None = None,
 ) -> Course:
     found = [
         (float(look), *tested(function, learner.loss, *test, rows), float(function.order))

@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.plain_parts import loss_values
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.messages import number_of
@@ -25,8 +25,6 @@ from kernelswarm.simulations.engine.scores import by_sample
 from kernelswarm.simulations.records.result import amount
 
 # The risk of the best constant prediction: what whoever has learned anything should be better than.
-
-Array = npt.NDArray[np.float64]
 
 
 def risks_of(loss: Loss, constants: Sequence[Array], held_out: Sequence[HeldOut]) -> list[float]:
@@ -230,8 +228,8 @@ class _Node(NamedTuple):
 
     label: int
     loss: Loss
-    constant: npt.NDArray[np.float64]
-    start: npt.NDArray[np.float64]
+    constant: Array
+    start: Array
     held_out: HeldOut
     own: HeldOut  # what it learned from
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.batch import BatchExpansion
 from kernelswarm.agents.learners.contract import ValueLearner
@@ -18,6 +17,7 @@ from kernelswarm.agents.nodes.snapshot import Snapshot
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows, loss_derivatives, loss_values
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.controls import Batch
 from kernelswarm.protocols.links.clocks import JoiningClock, forgets
@@ -36,7 +36,6 @@ from kernelswarm.simulations.running.network import Network, open_stream
 
 # The batch solution: the regularised empirical risk in the span of some landmarks, its regularization validated.
 
-Array = npt.NDArray[np.float64]
 
 GRID = 10.0 ** np.arange(2.0, -10.5, -0.5)
 """The candidates of lambda, in units of the mean of kappa(x, x), the largest first."""
@@ -423,7 +422,7 @@ def collect(sources: Sequence[NodeSource], counts: Sequence[int], limit: int, se
     return np.concatenate([points for points, _ in kept]), np.concatenate([targets for _, targets in kept])
 
 
-def _drawn(source: NodeSource, chosen: npt.NDArray[np.int64]) -> Iterator[tuple[Array, Array]]:
+def _drawn(source: NodeSource, chosen: Integers) -> Iterator[tuple[Array, Array]]:
     """Draw to the last of the ``chosen`` places in a node's sequence, (n,) and sorted, and yield what stands there."""
     last = int(chosen[-1]) + 1 if len(chosen) else 0
     for start in range(0, last, AT_ONCE):
@@ -435,7 +434,6 @@ def _drawn(source: NodeSource, chosen: npt.NDArray[np.int64]) -> Iterator[tuple[
 
 # Regret: what samples, predicted before they are learned from, cost more than functions that are known afterwards.
 
-Integers = npt.NDArray[np.int64]
 Comparator = Callable[[int, Array, Integers], Array]
 """Values (n, C) of the function for the node at a position, at points (n, p) drawn after ages (n,) samples."""
 

@@ -10,13 +10,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba.core.errors import NumbaError
 
 from kernelswarm.agents.nodes.snapshot import Snapshot, restore, take
+from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.compiling import uncollected
 from kernelswarm.protocols.replay import replay_of
@@ -54,7 +53,7 @@ UNFIT = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, As
 """The exceptions of agents for arrays of other names, types and shapes than their own."""
 
 
-def require_same(since: Checkpoint, network: Network, edges: npt.NDArray[np.int64], folder: Path) -> None:
+def require_same(since: Checkpoint, network: Network, edges: Integers, folder: Path) -> None:
     """Refuse to go on from a checkpoint of another network, or of other agents than the experiment's.
 
     Parameters
@@ -137,13 +136,11 @@ def _check(plan: AgentPlan, snapshot: Snapshot, targets: int) -> None:
             raise ValueError(f"{name} is {kept.dtype} of shape {kept.shape}, which the agent does not take as it is")
 
 
-def _require(arrays: Mapping[str, npt.NDArray[Any]], name: str, width: int) -> None:
+def _require(arrays: Mapping[str, AnyArray], name: str, width: int) -> None:
     array = arrays.get(name)
     if array is not None and (array.ndim != 2 or array.shape[1] != width or array.dtype != np.float64):
         raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, must be float64 (n, {width})")
 
-
-Array = npt.NDArray[np.float64]
 
 LOG = logging.getLogger(__name__)
 

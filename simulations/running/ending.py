@@ -9,14 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.links.clocks import forgets
 from kernelswarm.protocols.parameters.contract import AddressedRule, AnyRule
-from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.machine import versions
 from kernelswarm.simulations.data.pooled import FloodedSource, TravellingSamples
 from kernelswarm.simulations.engine.measure import BYTES, Report
@@ -35,7 +34,6 @@ from kernelswarm.simulations.running.unsuited import unsuited
 
 # The reports of an evaluation as rows of the three tables of a run.
 
-Array = npt.NDArray[np.float64]
 
 AT_ONCE = 2**16
 """Values of functions that are compared at a time: they stay in the processor's cache."""
@@ -122,7 +120,7 @@ class Recorder:
             **traffic,
             "seconds": seconds,
         }
-        nodes: dict[str, Sequence[float] | Array | Labels] = {
+        nodes: dict[str, Sequence[float] | Array | AnyArray] = {
             "round": np.full(len(report.nodes), round),
             "node": report.nodes,
             **({} if self._names is None else {"name": self._names}),
@@ -217,7 +215,7 @@ def _edge_columns(round: int, report: Report) -> Columns:
     sources, targets = np.repeat(report.nodes, report.degrees), report.edges["target"]
     if not len(sources):
         return {}
-    columns: dict[str, npt.NDArray[Any]] = {"round": np.full(len(sources), round), "source": sources, **report.edges}
+    columns: dict[str, AnyArray] = {"round": np.full(len(sources), round), "source": sources, **report.edges}
     if report.traffic is not None:
         # Deliveries at the target of a directed edge are counted at the target, at the opposite edge.
         back = np.lexsort((sources, targets))
@@ -226,7 +224,7 @@ def _edge_columns(round: int, report: Report) -> Columns:
     return _typed("edges", columns)
 
 
-def _typed(table: str, columns: Mapping[str, Sequence[float] | npt.NDArray[Any]]) -> Columns:
+def _typed(table: str, columns: Mapping[str, Sequence[float] | AnyArray]) -> Columns:
     return {
         name: np.asarray(values, dtype=None if name == "name" else np.int64 if name in WHOLE[table] else np.float64)
         for name, values in columns.items()

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from kernelswarm.agents.nodes.agent import columns_behind_values
 from kernelswarm.agents.nodes.pooled_bands import NUMBERS
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import StackedRule, fulfils
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.clocks import Clock, JoiningClock
@@ -27,8 +27,6 @@ from kernelswarm.simulations.data.pooled import TravellingSamples
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.failures import Asked
 from kernelswarm.simulations.engine.measure import BYTES
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -197,7 +195,6 @@ def _stacked(plan: AgentPlan, rule: StackedRule, bits: int, largest: bool) -> li
 
 # Over how many rounds a network that changes connects all its nodes.
 
-Integers = npt.NDArray[np.int64]
 
 ROUNDS = 400
 """Rounds that are looked at, at most."""

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.arrays import Array
 from kernelswarm.graphs.adjacency import Adjacency, Graph, SpanningTree, distances_from, from_edges, spanning_tree
 from kernelswarm.graphs.directed import asks
 from kernelswarm.graphs.files import File, read_graph
@@ -62,8 +62,6 @@ from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.running.footprint import Bounded, functions, messages, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import refuse_misfit, resolved
-
-Array = npt.NDArray[np.float64]
 
 LARGEST_GRAPH = 6 * 10**9
 """Bytes that the largest simulated network takes at most while it is made."""

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.own_code import place_of
@@ -19,7 +19,7 @@ from kernelswarm.simulations.running.state import State
 Callback = Callable[[State], Mapping[str, Any] | None]
 """A callable for each evaluation, which may return a dict of columns."""
 
-Found = dict[str, dict[str, npt.NDArray[np.float64]]]
+Found = dict[str, dict[str, Array]]
 """Columns by their names, by the tables they belong to."""
 
 TABLES = ("network", "nodes", "edges")
@@ -210,7 +210,7 @@ class _Asked:
             ) from error
 
 
-def _placed(where: str, key: Any, value: Any, sizes: Mapping[str, int]) -> tuple[str, str, npt.NDArray[np.float64]]:
+def _placed(where: str, key: Any, value: Any, sizes: Mapping[str, int]) -> tuple[str, str, Array]:
     """Return the table that a column belongs to, its name there and its values."""
     if not isinstance(key, str) or not key:
         raise CallbackError(f"{where} returned the key {key!r}: name columns by text")

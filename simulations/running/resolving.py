@@ -16,12 +16,13 @@ from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolv
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.agents.parts.schedules import Auto
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.own_code import OwnCode, is_own
-from kernelswarm.simulations.data.contract import Array, NodeSource, Source
+from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.pooled import members
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe, in_short

@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from kernelswarm.arrays import Array
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError
@@ -19,8 +17,6 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.model import Model
 from kernelswarm.simulations.records.model_files import Kept, of_node
 from kernelswarm.simulations.records.result import Table
-
-Array = npt.NDArray[np.float64]
 
 
 class Reading:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import CompressingLearner, Learner, ScheduledLearner
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows, loss_derivatives
 from kernelswarm.agents.parts.sample import spaced
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import StackedRule, fulfils
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.data_description import Variables
@@ -140,7 +140,7 @@ that the other has."""
 LOSS_IN_OTHER_UNITS = "loss_in_other_units"
 
 
-def loss_units(loss: Loss, targets: npt.NDArray[np.float64]) -> str:
+def loss_units(loss: Loss, targets: Array) -> str:
     """Return a clause on why a loss does not suit the units of targets (n, q); empty where it does.
 
     Where errors are larger than its threshold the derivative of a loss is the same however large they are, for each
@@ -174,7 +174,7 @@ def loss_units(loss: Loss, targets: npt.NDArray[np.float64]) -> str:
     return ""
 
 
-def in_other_units(loss: Loss, targets: npt.NDArray[np.float64]) -> dict[str, str]:
+def in_other_units(loss: Loss, targets: Array) -> dict[str, str]:
     """Warn of the nodes' targets, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty where all is well."""
     words = loss_units(loss, targets)
     return {LOSS_IN_OTHER_UNITS: f"{words}: standardize the targets, or scale each to deviation 1"} if words else {}
@@ -182,7 +182,6 @@ def in_other_units(loss: Loss, targets: npt.NDArray[np.float64]) -> dict[str, st
 
 # Whether a learner whose functions are all above 0 was given targets below it.
 
-Array = npt.NDArray[np.float64]
 
 NEGATIVE_SHARE = 0.01
 """The share of targets below 0 from which on a warning says so."""
@@ -229,7 +228,7 @@ USUAL = 1e-6
 STRONGLY_REGULARIZED = "strongly_regularized"
 
 
-def held_down(strength: float, loss: Loss, outputs: int, targets: npt.NDArray[np.float64]) -> tuple[str, float]:
+def held_down(strength: float, loss: Loss, outputs: int, targets: Array) -> tuple[str, float]:
     """Return a clause on a regularisation that holds functions near 0, with one that does not; else empty.
 
     A step moves f at a sample by eta g and shrinks it by eta lambda f. So a function as large as the targets is
@@ -263,7 +262,7 @@ def held_down(strength: float, loss: Loss, outputs: int, targets: npt.NDArray[np
     return text, USUAL * slope / size
 
 
-def strongly_regularized(learner: Learner, outputs: int, targets: npt.NDArray[np.float64]) -> dict[str, str]:
+def strongly_regularized(learner: Learner, outputs: int, targets: Array) -> dict[str, str]:
     """Warn of the nodes' targets (n, q), by ``STRONGLY_REGULARIZED``, with the remedy; empty otherwise."""
     strength = float(getattr(learner, "regularization", 0.0))
     text, less = held_down(strength, learner.loss, outputs, targets)

@@ -7,9 +7,9 @@ import numpy as np
 from kernelswarm.agents.arithmetic.abi import DIAGONAL, KERNEL
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.simulations.testing.properties import (
-    Array,
     checked,
     compiled_form,
     require,

@@ -12,13 +12,13 @@ from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP
 from kernelswarm.agents.learners.certainty import PREFIX
 from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance
 from kernelswarm.agents.parts.subspace_rules import Censoring, SubspaceStep
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.simulations.data.contract import NodeSource
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
 from kernelswarm.simulations.testing.properties import (
-    Array,
     checked,
     compiled_form,
     require,

@@ -8,15 +8,16 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.graphs.adjacency import Adjacency, Graph
-from kernelswarm.graphs.schedules import Integers, Schedule
+from kernelswarm.graphs.schedules import Schedule
 from kernelswarm.graphs.topology import Topology
 from kernelswarm.graphs.validation import validate
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.protocols.links.arrivals import Delay, EdgeFacts, Loss
 from kernelswarm.protocols.links.clocks import Clock, ForgettingClock, JoiningClock
 from kernelswarm.protocols.links.distortion import QUANTILE, Noise
-from kernelswarm.simulations.testing.properties import Array, checked, require, require_equal, sealed
+from kernelswarm.simulations.testing.properties import checked, require, require_equal, sealed
 
 ROUNDS = 600
 

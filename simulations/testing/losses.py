@@ -8,9 +8,9 @@ from kernelswarm.agents.arithmetic.abi import DESCEND, LOSS_DERIVATIVES, LOSS_VA
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of, offers_of
 from kernelswarm.agents.parts.mirror_maps import MirrorMap
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.simulations.testing.properties import (
-    Array,
     checked,
     compiled_form,
     require,

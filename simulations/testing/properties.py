@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import refuse_other_kind
-
-Array = npt.NDArray[np.float64]
 
 
 def require(holds: bool | np.bool_, part: object, sentence: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.nodes.snapshot import leaves
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR
 from kernelswarm.protocols.contract import FLAGS, LinkRecord, Predictions, Pull, Rule, StackedRule, fulfils, is_pairwise
 from kernelswarm.protocols.core.addresses import ready
@@ -17,7 +18,6 @@ from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.networks import FEATURES, LEARNER, MIXTURE, require_the_same_bits, small_network
 from kernelswarm.simulations.testing.properties import (
-    Array,
     checked,
     compiled_form,
     require,

@@ -7,7 +7,8 @@ import json
 
 import numpy as np
 
-from kernelswarm.simulations.data.contract import Array, NodeSource, Source, Stream
+from kernelswarm.arrays import Array
+from kernelswarm.simulations.data.contract import NodeSource, Source, Stream
 from kernelswarm.simulations.testing.properties import checked, require, require_close, require_equal
 
 NODES, HELD_OUT = 4, 30

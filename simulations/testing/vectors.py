@@ -13,13 +13,13 @@ from kernelswarm.agents.nodes.snapshot import leaves
 from kernelswarm.agents.nodes.vectors import RoundSamples
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.protocols.parameters.contract import ParameterRule, Received
 from kernelswarm.protocols.tolerances import Tolerance, ToleranceState
 from kernelswarm.simulations.testing.properties import (
-    Array,
     checked,
     compiled_form,
     require,

@@ -7,13 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood, Pull
-
-Array = npt.NDArray[np.float64]
 
 
 def raises() -> None:

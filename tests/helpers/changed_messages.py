@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.callbacks import called
 from kernelswarm.protocols.links.distortion import EXACT, QUANTILE, distort, rounded_up
 from kernelswarm.protocols.links.faults import SpokenFaults, misreport_in
 from kernelswarm.protocols.links.realization import NODE, keys_of
-
-Array = npt.NDArray[np.float64]
 
 POINTS, OWN, ANSWERS = range(3)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from hypothesis import strategies as st
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.experiment.registry import PARTS
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 LEFT_OUT = {"ray", "openml"}
 """Parts that start processes or ask a network."""
@@ -211,7 +211,7 @@ def texts(draw: st.DrawFn, text: str) -> bytes:
 
 
 @st.composite
-def array_sets(draw: st.DrawFn, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+def array_sets(draw: st.DrawFn, arrays: Mapping[str, AnyArray]) -> Arrays:
     """Change some arrays of an archive: their values, shapes, types and names."""
     found = {name: np.array(array) for name, array in arrays.items()}
     for _ in range(draw(st.sampled_from([1, 1, 2]))):
@@ -257,7 +257,7 @@ def json_texts(draw: st.DrawFn, text: str) -> str:
     return json.dumps(draw(tables(json.loads(text))))
 
 
-def packed(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def packed(arrays: Mapping[str, AnyArray]) -> bytes:
     """Return the bytes of an archive of arrays."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
@@ -265,7 +265,7 @@ def packed(arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
 
 
 @st.composite
-def archives(draw: st.DrawFn, arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+def archives(draw: st.DrawFn, arrays: Mapping[str, AnyArray]) -> bytes:
     """Change arrays of an archive, or the bytes of its members, whose checksums are right again, or its own bytes."""
     way = draw(st.sampled_from(["arrays", "arrays", "members", "bytes"]))
     if way == "arrays":

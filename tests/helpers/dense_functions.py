@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from tests.helpers.naive_network import NaiveNode
 
-Array = npt.NDArray[np.float64]
 Samples = tuple[Array, Array]  # points and targets
 
 

@@ -1,11 +1,9 @@
 """The definitions, computed without thrift: what the fast code is held against."""
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.parts.kernels import Kernel
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 def refit(kernel: Kernel, points: Array, weights: Array, kept: list[int]) -> tuple[Array, float]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from kernelswarm.agents.parts.kernels import Kernel
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 class NaiveSum:

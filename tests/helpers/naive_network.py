@@ -3,13 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.replay import replay_of
-
-Array = npt.NDArray[np.float64]
 
 
 class NaiveNode:

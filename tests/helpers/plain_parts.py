@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.kernel_sum import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info
@@ -15,14 +14,13 @@ from kernelswarm.agents.learners.linear_in_features import FeatureState, LinearI
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.losses import Logistic, Squared
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Pull, nothing_of
 from kernelswarm.protocols.links.distortion import Gaussian as Noise
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.curves import SineRegression
-
-Array = npt.NDArray[np.float64]
 
 MARK = 777.0
 """The target at which what fails does so."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, Rule, nothing_of
 from kernelswarm.protocols.controls import Isolated
 from kernelswarm.protocols.ensemble.stacking import Stacking
@@ -19,8 +19,6 @@ from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
 from kernelswarm.protocols.proximity import Proximity
 from tests.helpers.plain_parts import MARK, PlainConsensus, _interrupts, _raises, shaken
-
-Array = npt.NDArray[np.float64]
 
 WAYS = {"raises": _raises, "interrupts": _interrupts}
 

@@ -1,13 +1,11 @@
 """Samples of training data, as words become numbers from them."""
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 def sample(points: Array, targets: Array, loss: Loss, batch_size: int = 1, kernel: Kernel | None = None) -> Sample:

@@ -15,13 +15,14 @@ import numpy as np
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.nodes.conformal_band import empty_band, follow
 from kernelswarm.agents.nodes.node import DivergenceError
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood, Predictions
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.unreliable_messages import PRIMING, Array, Messages
+from tests.helpers.unreliable_messages import PRIMING, Messages
 from tests.helpers.unreliable_vectors import GrownError
 
 NO_MORE, LEAST, SMALL = 1.0, 1e-30, 1e-9

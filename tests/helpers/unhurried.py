@@ -5,12 +5,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
-
-Array = npt.NDArray[np.float64]
 
 PAUSE = "UNHURRIED_PAUSE"
 """The environment variable that holds the seconds for which a node sleeps in every round; none where it is not set."""

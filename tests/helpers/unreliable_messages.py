@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.clocks import Synchronous
@@ -21,7 +21,6 @@ from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.links.realization import LOST, NODE, Conditions, Realization, keys_of
 from kernelswarm.simulations.engine.block import AgentPlan
 
-Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]
 """Who sends, and who receives."""
 

@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.realization import LOST, Realization
 from kernelswarm.protocols.replay import certainty_of, replay_of
 from tests.helpers.changed_messages import Changes
 from tests.helpers.dense_functions import Expansion, Filter
 from tests.helpers.naive_network import limited, own_part
-
-Array = npt.NDArray[np.float64]
 
 PRIMING = 2
 """Rounds before the first, in which points are sent, and answered, over ideal links."""

@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.linear import Linear
 from kernelswarm.agents.learners.raker import Raker
 from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.nodes.conformal_band import empty_band, follow
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.parameters.contract import Received
 from kernelswarm.protocols.parameters.neighbours import Penalized
@@ -24,18 +25,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.unreliable_messages import PRIMING, Messages
 from tests.helpers.vector_duals import Dkla, Domkl, Odkla
-from tests.helpers.vector_rules import (
-    Array,
-    Arrived,
-    Diffusion,
-    Ditto,
-    Known,
-    Mocha,
-    Multitask,
-    Rule,
-    Samples,
-    Tracking,
-)
+from tests.helpers.vector_rules import Arrived, Diffusion, Ditto, Known, Mocha, Multitask, Rule, Samples, Tracking
 from tests.helpers.vector_sums import DiffusionRls, Drfgp
 
 RULES: dict[str, Callable[..., Rule]] = {

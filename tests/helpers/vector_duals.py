@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers.vector_rules import Array, Arrived, Known, Rule, Samples, solved
+from kernelswarm.arrays import Array
+from tests.helpers.vector_rules import Arrived, Known, Rule, Samples, solved
 from tests.helpers.vector_sums import Sums
 
 

@@ -10,11 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import Loss
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 class Samples(NamedTuple):

@@ -62,7 +62,16 @@ PACKAGES = {  # and of the others it sees
     "graphs": {"graphs"},
     "simulations": {"simulations", "agents", "protocols", "graphs"},
 }
-BELOW = {"RefusedKey", "refused_key", "ranges", "shallow_json", "inside_numba", "kept_code", "last_bits"}  # seen by all
+BELOW = {
+    "RefusedKey",
+    "arrays",
+    "refused_key",
+    "ranges",
+    "shallow_json",
+    "inside_numba",
+    "kept_code",
+    "last_bits",
+}  # seen by all
 LIBRARIES = {  # package -> the only libraries it uses besides the standard one
     "protocols": {"numpy", "scipy", "numba", "llvmlite"},
     "agents": {"numpy", "scipy", "numba", "llvmlite"},

@@ -11,16 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from numba import njit, types
 
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import CUBE, MATRIX, MATRIX_OUT, NUMBERS, TOOLS, address, at
 from kernelswarm.protocols.core.callbacks import array_of, aside, called, taking
 from kernelswarm.protocols.core.compiling import njit_no_refcount, nogil
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 SUM = types.float64(NUMBERS, types.float64, types.int64)
 MANY = types.void(TOOLS, NUMBERS, MATRIX, CUBE, types.boolean, types.int64, types.float64, MATRIX_OUT)

@@ -6,13 +6,13 @@ import signal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from llvmlite.binding import executionengine
 from numba import types
 from numba.core import event
 from numba.core.errors import TypingError
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import NUMBERS, address, at
 from kernelswarm.protocols.core.compiling import (
     Dispatcher,
@@ -22,8 +22,6 @@ from kernelswarm.protocols.core.compiling import (
     interruptible,
     njit_no_refcount,
 )
-
-Array = npt.NDArray[np.float64]
 
 
 @cached_njit

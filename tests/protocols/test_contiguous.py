@@ -4,20 +4,18 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from numba import njit, types
 from numba.core.errors import TypingError
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.protocols.core.addresses import CUBE_OUT, MATRIX, NUMBERS, VECTOR_OUT, address, at, sole
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.core.contiguous import Contiguous, PassedTuple, passed
 
-Array = npt.NDArray[Any]
-
 
 @njit_no_refcount
-def described(array: Array, found: Array) -> None:
+def described(array: AnyArray, found: AnyArray) -> None:
     """Write down all that an array says of itself."""
     found[0], found[1], found[2], found[3] = array.ndim, array.size, array.itemsize, array.nbytes
     for k in range(array.ndim):
@@ -51,7 +49,7 @@ def test_only_contiguous_numbers_are_passed_so(readonly: bool) -> None:
 
 
 @njit_no_refcount
-def summed(matrix: ReadOnly, found: Array) -> None:
+def summed(matrix: ReadOnly, found: AnyArray) -> None:
     """Sum the rows of a matrix, by views of it."""
     for i in range(len(matrix)):
         found[i] = 0.0
@@ -77,14 +75,14 @@ def test_a_pointer_and_the_lengths_are_all_that_is_passed() -> None:
 
 
 @pytest.mark.parametrize("matrix", [np.arange(24.0).reshape(4, 6)[:, ::2], np.asfortranarray(np.ones((3, 2)))])
-def test_other_layouts_are_taken_as_they_are(matrix: Array) -> None:
+def test_other_layouts_are_taken_as_they_are(matrix: AnyArray) -> None:
     found = np.zeros(len(matrix))
     summed(matrix, found)
     assert found.tolist() == matrix.sum(1).tolist()
 
 
 @cached_njit
-def tail(numbers: Array) -> Array:
+def tail(numbers: AnyArray) -> AnyArray:
     return numbers[1:]
 
 
@@ -100,7 +98,7 @@ def test_an_array_that_is_returned_keeps_its_memory() -> None:
 
 
 @njit_no_refcount
-def lost(numbers: Array) -> Array:
+def lost(numbers: AnyArray) -> AnyArray:
     return numbers
 
 
@@ -114,12 +112,12 @@ fill_at = at(FILL)
 
 
 @njit
-def head(numbers: Array) -> Array:
+def head(numbers: AnyArray) -> AnyArray:
     return numbers[:2]
 
 
 @njit
-def users_own(numbers: Array, matrix: Array, found: Array) -> None:
+def users_own(numbers: AnyArray, matrix: AnyArray, found: AnyArray) -> None:
     """What a user may write: helpers that return views, arrays of its own, other layouts, choices between arrays."""
     kept = head(numbers) if len(numbers) > 2 else numbers
     own = np.empty(matrix.shape)
@@ -134,7 +132,7 @@ def users_own(numbers: Array, matrix: Array, found: Array) -> None:
 
 
 @cached_njit
-def called(place: int, numbers: Array, matrix: Array, found: Array) -> None:
+def called(place: int, numbers: AnyArray, matrix: AnyArray, found: AnyArray) -> None:
     fill_at(place)(numbers, matrix, found)
 
 
@@ -155,7 +153,7 @@ def test_a_users_function_is_called_with_such_arrays() -> None:
 @pytest.mark.parametrize("before", [(), (False,), (True,), (True, False)])
 def test_what_is_closed_to_other_types_takes_arrays_of_either_kind(before: tuple[bool, ...]) -> None:
     @njit
-    def doubled(numbers: Array, found: Array) -> None:
+    def doubled(numbers: AnyArray, found: AnyArray) -> None:
         for k in range(len(found)):
             found[k] = 2.0 * numbers[k]
 
@@ -179,7 +177,7 @@ class Scaled(NamedTuple):
 
     matrix: ReadOnly
     factor: float
-    found: Array
+    found: AnyArray
 
 
 class Other(NamedTuple):
@@ -187,7 +185,7 @@ class Other(NamedTuple):
 
     matrix: ReadOnly
     factor: float
-    found: Array
+    found: AnyArray
 
 
 @njit_no_refcount
@@ -205,13 +203,13 @@ scaled_sums_at = at(SCALED_SUMS)
 
 
 @cached_njit
-def call_scaled_sums(where: int, matrix: Array, factor: float, found: Array) -> None:
+def call_scaled_sums(where: int, matrix: AnyArray, factor: float, found: AnyArray) -> None:
     """Call it by its address, with arrays as numba has them."""
     scaled_sums_at(where)(Scaled(matrix, factor, found), 2)
 
 
 @cached_njit
-def call_with_another(where: int, matrix: Array, factor: float, found: Array) -> None:
+def call_with_another(where: int, matrix: AnyArray, factor: float, found: AnyArray) -> None:
     """Call it with another tuple."""
     scaled_sums_at(where)(Other(matrix, factor, found), 2)
 

@@ -5,13 +5,11 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import pytest
 from numba.core.errors import TypingError
 
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import Dispatcher
-
-Array = npt.NDArray[np.float64]
 
 
 def add_scaled(factor: float, source: Array, target: Array) -> None:

@@ -4,13 +4,11 @@ import hashlib
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import njit_no_refcount
-
-Array = npt.NDArray[np.float64]
 
 ORDERS = [0, 1, 2, 7, 8, 9, 15, 16, 21]
 OUTPUTS = [1, 2, 3, 5, 7, 8, 9, 15, 16]

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.rls import Rls
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.experiment import Experiment
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
@@ -23,8 +22,6 @@ from tests.simulations.engine.test_certainty_on_unreliable_links import BLOCKS, 
 from tests.simulations.engine.test_counts_of_points import (
     assert_same_tables,
 )
-
-Array = npt.NDArray[np.float64]
 
 EACH = [[place] for place in range(5)]
 STOPS = 1, 1, 3, 25

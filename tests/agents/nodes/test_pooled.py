@@ -5,13 +5,11 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import BANDED, OFFSET, OWN_GAIN, SCALE
 from kernelswarm.agents.nodes.pooled_bands import PooledBands, PoolMember
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array, Integers
 
 
 def ring(nodes: int) -> list[PoolMember]:
@@ -26,7 +24,7 @@ def bands_after(members: list[PoolMember], targets: Array, level: float = 0.9, s
     return pool
 
 
-def counts(targets: Array, start: int = 0) -> npt.NDArray[np.int64]:
+def counts(targets: Array, start: int = 0) -> Integers:
     """Return how many samples each node has in each round, (T, V): none those before ``start``."""
     found = np.full((targets.shape[1], len(targets)), targets.shape[2], dtype=np.int64)
     found[:, :start] = 0

@@ -6,19 +6,18 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import BANDED, INSIDE, OFFSET, OWN_GAIN
 from kernelswarm.agents.nodes.pooled_bands import PooledBands, PoolMember, UnreliablePooledBands
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.arrivals import Between, Constant, EdgeFacts, Geometric, Uniform
 from kernelswarm.protocols.links.clocks import Bernoulli, Churn, Poisson, Synchronous
 from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.links.realization import LOST, Conditions, Realization
 
-Array = npt.NDArray[np.float64]
 KEY = 5, 11
 
 
@@ -39,7 +38,7 @@ def normal(nodes: int, rounds: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=(nodes, rounds, 1, 1))
 
 
-def ones(targets: Array) -> npt.NDArray[np.int64]:
+def ones(targets: Array) -> Integers:
     return np.full((targets.shape[1], len(targets)), targets.shape[2], dtype=np.int64)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.learners.adaraker import AdaRaker
@@ -17,9 +16,8 @@ from kernelswarm.agents.learners.resolving import sample_for
 from kernelswarm.agents.parts.bandwidths import SHARE, deviations, lengths_by, median_distance, relevance
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.arrays import Array
 from tests.helpers.samples import sample
-
-Array = npt.NDArray[np.float64]
 
 KERNELS = [Gaussian(), Laplacian(), Matern()]
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.spatial import distance
 
@@ -13,8 +12,7 @@ from kernelswarm import KernelClassifier
 from kernelswarm.agents.parts.image_kernel import REACH, Images
 from kernelswarm.agents.parts.losses import Hinge
 from kernelswarm.agents.parts.sample import Sample
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 def draw(seed: int, rows: int, inputs: int) -> Array:

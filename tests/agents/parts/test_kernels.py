@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +13,8 @@ from scipy.spatial import distance
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial, StudentT
+from kernelswarm.arrays import Array
 from tests.contracts import specimens
-
-Array = npt.NDArray[np.float64]
 
 KERNELS: list[Kernel] = [kernel for kernel in specimens.KERNELS if getattr(kernel, "inputs", None) is None]
 RADIAL = [kernel for kernel in KERNELS if kernel.supremum is not None]

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,11 +25,10 @@ from kernelswarm.agents.parts.losses import (
     grid_of,
 )
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.scores import scores_of
 from tests.contracts.specimens import LOSSES
-
-Array = npt.NDArray[np.float64]
 
 PROBABILISTIC: list[ProbabilisticLoss] = [Logistic(), MulticlassLogistic()]
 

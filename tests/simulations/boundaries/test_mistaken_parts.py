@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm import Experiment, InputError, PolkRegressor, simulate
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.records.result import Result
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm import InputError, SimulationError, simulate
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import BatchLimits, LinkRecord, Neighborhood, Pull, nothing_of
 from kernelswarm.simulations.records.result import Result
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.comparison.pilots import FOLDS, Pilot, SetAside, run
 from kernelswarm.simulations.comparison.suggest import suggest
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import Drifting, SineRegression
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.experiment.experiment import Experiment

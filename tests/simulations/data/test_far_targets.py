@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.suspicious import far_targets
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -26,7 +26,7 @@ RANDOM = np.random.default_rng(0)
         np.repeat([0.0, 1.0], [3990, 10]),
     ],
 )
-def test_the_usual_distributions_are_left_in_peace(values: npt.NDArray[np.float64]) -> None:
+def test_the_usual_distributions_are_left_in_peace(values: Array) -> None:
     assert far_targets(["y"], values[:, np.newaxis]) == ""
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.contract import Source
@@ -48,7 +48,7 @@ def columns() -> dict[str, Any]:
     return {"k": COUNT, "warmth": np.array(WARMTH), "wind": np.array(WIND, object), "y": np.array(Y), "node": OWNER}
 
 
-def samples(source: Source, place: int = 0) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def samples(source: Source, place: int = 0) -> tuple[AnyArray, AnyArray]:
     """Return all rows that a node learns from."""
     source.nodes[place].restore({"samples": 0})
     points, targets = source.nodes[place].draw(99)

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.array_files import Idx
-from kernelswarm.simulations.data.contract import Array, Stream
+from kernelswarm.simulations.data.contract import Stream
 from kernelswarm.simulations.data.openml import OpenML
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.data.openml import OpenML
 from kernelswarm.simulations.data.scaling import Scaling, standardized, without_unit
@@ -93,7 +93,7 @@ def test_true_gives_the_first_bits_of_the_textbook() -> None:
     assert np.array_equal(scaled(columns, True)[0], np.round(wanted * 2.0**26) / 2.0**26)
 
 
-def opened(folder: Path, y: npt.NDArray[Any], **keys: Any) -> Source:
+def opened(folder: Path, y: AnyArray, **keys: Any) -> Source:
     np.savez(folder / "data.npz", x=PLAIN * 7.0 + 5.0, y=y)
     return File(folder / "data.npz", **keys).open(2, 0, 50, None)
 

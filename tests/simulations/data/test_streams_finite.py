@@ -11,21 +11,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.array_files import Idx, read_idx
-from kernelswarm.simulations.data.contract import Array, NodeSource, Source
+from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.openml import OpenML
 
 File = partial(file.File, standardize=False)
 """Rows are known by their numbers, which are therefore taken as they stand."""
 
 
-def save(folder: Path, rows: int = 300, classes: int = 0, **arrays: npt.NDArray[Any]) -> Path:
+def save(folder: Path, rows: int = 300, classes: int = 0, **arrays: AnyArray) -> Path:
     """Write x whose first column is the row's number, and y: its double, or a class."""
     random = np.random.default_rng(1)
     number = np.arange(rows, dtype=np.float64)
@@ -36,13 +36,13 @@ def save(folder: Path, rows: int = 300, classes: int = 0, **arrays: npt.NDArray[
     return path
 
 
-def everything(node: NodeSource) -> tuple[npt.NDArray[np.int64], Array]:
+def everything(node: NodeSource) -> tuple[Integers, Array]:
     """Numbers of the rows a node learns from, in its order, and their targets."""
     points, targets = node.draw(10_000)
     return points[:, 0].astype(np.int64), targets
 
 
-def measured_on(node: NodeSource) -> npt.NDArray[np.int64]:
+def measured_on(node: NodeSource) -> Integers:
     return node.held_out(0).points[:, 0].astype(np.int64)
 
 
@@ -277,7 +277,7 @@ def test_the_task_follows_the_values_of_the_target_unless_it_is_said(tmp_path: P
 # IDX and OpenML
 
 
-def idx_bytes(values: npt.NDArray[Any], code: int = 8) -> bytes:
+def idx_bytes(values: AnyArray, code: int = 8) -> bytes:
     return struct.pack(f">HBB{values.ndim}I", 0, code, values.ndim, *values.shape) + values.tobytes()
 
 

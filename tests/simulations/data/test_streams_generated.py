@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.data.contract import Array, Source
+from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import CurveTruth, Drifting, SineRegression
 from kernelswarm.simulations.data.gaussian_mixture import BayesDecision, GaussianMixture, truncated_normal
 from kernelswarm.simulations.data.sensor_field import EXACT, SensorField, conditioned, draw_field

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.columns import ManyWords
@@ -293,7 +293,7 @@ def test_numbers_that_stand_for_categories_are_words_unless_they_have_an_order(t
 class Categorical:
     """The type of a column of categories of pandas."""
 
-    categories: npt.NDArray[Any]
+    categories: AnyArray
     ordered: bool
 
 

@@ -7,15 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm import simulate
 from kernelswarm.agents.parts.losses import Absolute, Huber, Logistic, Loss, MulticlassHinge, Squared
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.scores import scores
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.simulations.command.cli import main
-from kernelswarm.simulations.data.contract import Array, NodeSource, Source
+from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.engine.engine import EngineError
 from tests.helpers.brittle import WAYS, Brittle

@@ -11,14 +11,14 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm import Experiment, InputError, SimulationError, simulate
 from kernelswarm.agents.nodes.node import DivergenceError
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.callbacks import aside, taking
 from kernelswarm.protocols.core.compiling import nogil
-from kernelswarm.simulations.data.contract import Array, NodeSource, Source
+from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.engine import serial
 from kernelswarm.simulations.engine.engine import EngineError
@@ -235,7 +235,7 @@ def test_an_exception_of_a_users_stream_ends_the_run_and_its_threads(always: Non
 
 
 @nogil(makes_arrays=False)
-def _waits_for(flag: npt.NDArray[np.int64], turns: npt.NDArray[np.int64]) -> None:
+def _waits_for(flag: Integers, turns: Integers) -> None:
     while flag[0] == 0 and turns[0] < 10**10:  # half a minute
         turns[0] += 1
 

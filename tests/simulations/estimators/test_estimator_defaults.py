@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_friedman1
@@ -20,13 +19,12 @@ from sklearn.svm import SVC, SVR
 
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.estimators.kernel_features import OnlineKernelFeatures
 from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
 from kernelswarm.simulations.records.model_loading import load
-
-Array = npt.NDArray[np.float64]
 
 
 def wave(samples: int = 400, inputs: int = 2, seed: int = 0) -> tuple[Array, Array]:

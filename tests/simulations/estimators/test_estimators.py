@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -21,13 +20,12 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
 from kernelswarm.simulations.records.model_loading import load
 from tests.helpers.checkout import ROOT
 from tests.helpers.frames import Index
-
-Array = npt.NDArray[np.float64]
 
 
 def sine(samples: int = 300, seed: int = 0) -> tuple[Array, Array]:
@@ -36,7 +34,7 @@ def sine(samples: int = 300, seed: int = 0) -> tuple[Array, Array]:
     return x, np.sin(6.0 * x[:, 0]) + 0.1 * generator.normal(size=samples)
 
 
-def sectors(classes: int, samples: int = 300, seed: int = 0) -> tuple[Array, npt.NDArray[Any]]:
+def sectors(classes: int, samples: int = 300, seed: int = 0) -> tuple[Array, AnyArray]:
     """Draw points of the plane, labelled by the sector in which they lie."""
     x = np.random.default_rng(seed).normal(size=(samples, 2))
     angle = np.arctan2(x[:, 1], x[:, 0]) / (2 * np.pi) + 0.5
@@ -365,7 +363,7 @@ class Indexed(np.ndarray[Any, Any]):
     index: Index
 
 
-def indexed(values: npt.NDArray[Any], labels: list[int]) -> Indexed:
+def indexed(values: AnyArray, labels: list[int]) -> Indexed:
     found = values.view(Indexed)
     found.index = Index(labels)
     return found

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn.base import clone
 
@@ -23,8 +22,7 @@ from kernelswarm import (
     RefusedKey,
     load_model,
 )
-
-Array = npt.NDArray[Any]
+from kernelswarm.arrays import AnyArray
 
 REGRESSORS = [PolkRegressor(), KernelRegressor(30), PolkRegressor("huber", budget=0.5)]
 CLASSIFIERS = [PolkClassifier(), KernelClassifier(30), PolkClassifier("hinge")]
@@ -33,14 +31,14 @@ ALL: list[Any] = [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS]
 PREDICTORS: list[Any] = [*REGRESSORS, *CLASSIFIERS]
 
 
-def data(samples: int = 300, seed: int = 0) -> tuple[Array, Array]:
+def data(samples: int = 300, seed: int = 0) -> tuple[AnyArray, AnyArray]:
     """Draw inputs far from the unit cube, as raw tables have them, and targets far from 0."""
     generator = np.random.default_rng(seed)
     x = 40.0 + 25.0 * generator.normal(size=(samples, 3))
     return x, 500.0 + 100.0 * np.sin(x[:, 0] / 25.0) + x[:, 1]
 
 
-def learn(estimator: Any, x: Array, y: Array) -> Any:
+def learn(estimator: Any, x: AnyArray, y: AnyArray) -> Any:
     """Have an estimator learn from rows, as targets of its kind."""
     if hasattr(estimator, "transform"):
         return estimator.partial_fit(x)
@@ -49,10 +47,10 @@ def learn(estimator: Any, x: Array, y: Array) -> Any:
     return estimator.partial_fit(x, y)
 
 
-def answers(estimator: Any, x: Array) -> Array:
+def answers(estimator: Any, x: AnyArray) -> AnyArray:
     for name in ("transform", "decision_function", "predict"):
         if hasattr(estimator, name):
-            found: Array = getattr(estimator, name)(x)
+            found: AnyArray = getattr(estimator, name)(x)
             return found
     raise AssertionError(estimator)
 
@@ -135,7 +133,7 @@ def test_rows_that_are_refused_leave_no_trace(estimator: Any, place: int) -> Non
     np.testing.assert_array_equal(answers(tried, x), answers(clean, x))
 
 
-def refuse(estimator: Any, row: Array) -> None:
+def refuse(estimator: Any, row: AnyArray) -> None:
     """Offer what only this kind of estimator refuses: targets, weights, labels."""
     if hasattr(estimator, "transform"):
         return

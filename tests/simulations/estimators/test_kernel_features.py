@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.pipeline import make_pipeline
@@ -13,8 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelswarm import BudgetedKernelFeatures, InputError, OnlineKernelFeatures, build_part
 from kernelswarm.agents.parts.kernels import Gaussian
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 
 def plane(samples: int, seed: int = 0) -> Array:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_moons
@@ -40,9 +39,8 @@ from kernelswarm.agents.parts.losses import (
     SquaredHinge,
 )
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.estimators.rows import Samples, thinned, unit_of
-
-Array = npt.NDArray[np.float64]
 
 ESTIMATORS: list[Any] = [
     PolkRegressor(random_state=0),
@@ -72,7 +70,7 @@ def data(samples: int = 240) -> tuple[Array, Array, Array]:
     return x, np.sin(5.0 * x[:, 0]) + x[:, 1], generator.choice([0.0, 0.5, 1.0, 2.0, 3.0], samples)
 
 
-def targets(estimator: Any, y: Array) -> npt.NDArray[Any]:
+def targets(estimator: Any, y: Array) -> AnyArray:
     return np.where(y > np.median(y), "high", "low") if hasattr(estimator, "decision_function") else y
 
 
@@ -247,7 +245,7 @@ def test_a_later_row_may_be_as_heavy_as_steps_allow(estimator: Any, given: bool)
         clone(model).fit(x, y, np.where(np.arange(240) == 7, 20.0, 1.0))
 
 
-def learned(estimator: Any, how: str, x: Array, y: npt.NDArray[Any], weights: Array) -> Array:
+def learned(estimator: Any, how: str, x: Array, y: AnyArray, weights: Array) -> Array:
     """Return all that an estimator predicts, learned at once, in chunks or, the first rows, one by one."""
     model, classifies = clone(estimator), hasattr(estimator, "decision_function")
     if how == "fit":

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.estimators.polk_estimator import takes
 from kernelswarm.simulations.estimators.second_order import KernelRegressor, width
-
-Array = npt.NDArray[np.float64]
 
 
 def surface(samples: int, idle: int) -> tuple[Array, Array]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.sparse import coo_matrix, csc_array, csr_array, csr_matrix
 from sklearn.base import clone
@@ -25,9 +24,8 @@ from kernelswarm import (
     load_model,
     simulate,
 )
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.estimators import rows
-
-Array = npt.NDArray[np.float64]
 
 ESTIMATORS: list[Any] = [
     PolkRegressor(random_state=0),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.spatial.distance import cdist, pdist
 
@@ -35,8 +34,6 @@ from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.halves import plans_of
 from tests.helpers.samples import sample, smooth
-
-Array = npt.NDArray[np.float64]
 
 LENGTHS = (0.3, 2.0, 0.7)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import tomli_w
 from matplotlib.figure import Figure
@@ -18,6 +17,7 @@ from matplotlib.figure import Figure
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Huber, Logistic, Loss, MulticlassLogistic, Squared
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -26,8 +26,6 @@ from kernelswarm.simulations.records.model import ROWS, Model
 from kernelswarm.simulations.records.model_files import save
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import write_data
-
-Array = npt.NDArray[np.float64]
 
 KERNELS: list[Kernel] = [
     Gaussian(1 / 3),

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm import KernelClassifier, KernelRegressor, PolkClassifier, load_model, save_model, simulate
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.records.model import Model
 from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.checkout import ROOT
-
-Array = npt.NDArray[Any]
 
 PAGE = (ROOT / "docs/elsewhere.md").read_text("utf-8")
 KERNELS = [
@@ -47,7 +45,7 @@ def elsewhere() -> dict[str, Any]:
     return scope
 
 
-def data(samples: int = 400) -> tuple[Array, Array]:
+def data(samples: int = 400) -> tuple[AnyArray, AnyArray]:
     """Draw inputs and targets in units of their own."""
     random = np.random.default_rng(0)
     x = np.array([300.0, -7.0]) + np.array([40.0, 0.02]) * random.normal(size=(samples, 2))
@@ -55,7 +53,7 @@ def data(samples: int = 400) -> tuple[Array, Array]:
     return x, 5000.0 + 90.0 * (np.sin(2.0 * z[:, 0]) + 0.4 * z[:, 1] + 0.1 * random.normal(size=samples))
 
 
-def agree(found: Array, wanted: Array) -> None:
+def agree(found: AnyArray, wanted: AnyArray) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-12 * np.abs(wanted).max())
 
 

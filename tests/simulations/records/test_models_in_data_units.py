@@ -10,7 +10,6 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
@@ -33,11 +32,11 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.records.model import Model
 from kernelswarm.simulations.running.simulation import simulate
 
-Labels = npt.NDArray[Any]
 NAMES = np.array(["north", "Berlin", "sensor-10", "sensor-9"])  # sorted: Berlin, north, sensor-10, sensor-9
 KEYS = ("temperature", "humidity")
 
@@ -45,7 +44,7 @@ KEYS = ("temperature", "humidity")
 class Data:
     """Rows far from 0 of large deviation, a part of them apart for tests."""
 
-    def __init__(self, names: Labels = NAMES, rows: int = 400) -> None:
+    def __init__(self, names: AnyArray = NAMES, rows: int = 400) -> None:
         random = np.random.default_rng(5)
         self.x = random.normal([300.0, -4.0], [40.0, 0.05], size=(rows, 2))
         self.y = 1000.0 + 70.0 * np.sin((self.x[:, 0] - 300.0) / 40.0) + random.normal(size=rows)
@@ -53,7 +52,7 @@ class Data:
         self.nodes = names[random.integers(len(names), size=rows)]
         self.test = np.arange(rows) % 4 == 0
 
-    def write(self, folder: Path, targets: Labels) -> dict[str, Any]:
+    def write(self, folder: Path, targets: AnyArray) -> dict[str, Any]:
         """Write csv files of both kinds of rows; returns the keys of the stream."""
         for name, kept in (("train.csv", ~self.test), ("test.csv", self.test)):
             lines = [
@@ -347,7 +346,7 @@ def test_points_of_another_width_are_refused_with_the_columns_names() -> None:
 class Louder(Polk):
     """A learner of the user's own, whose function has an array without dimensions."""
 
-    def function_from(self, arrays: Mapping[str, npt.NDArray[np.float64]]) -> KernelSum:
+    def function_from(self, arrays: Mapping[str, Array]) -> KernelSum:
         assert arrays["gain"].shape == ()
         function = KernelSum(self.kernel, 1, 1)
         return function.assign(arrays["points"], float(arrays["gain"]) * arrays["weights"])

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
 from kernelswarm import load_model, resume, run, save_model, simulate
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.data_description import CodedColumn, Coding
 from kernelswarm.simulations.records.model import Model
 from tests.helpers.frames import Frame
@@ -47,8 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def expected(folder: Path) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = np.load(folder / "expected.npy")
+def expected(folder: Path) -> AnyArray:
+    found: AnyArray = np.load(folder / "expected.npy")
     return found
 
 

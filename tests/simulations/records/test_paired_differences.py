@@ -6,14 +6,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.records.paired_differences import FEWEST, Difference, Value, paired_differences, step_down
-
-Array = npt.NDArray[np.float64]
 
 
 def cells_of(numbers: Array) -> dict[int, dict[int, Value]]:

@@ -6,15 +6,14 @@ import itertools
 import math
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.records.paired_differences import FLIPS, step_down
 
-Array = npt.NDArray[np.float64]
 LEVEL = 0.05
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.special import softmax
 from sklearn.metrics import log_loss
@@ -15,12 +14,11 @@ from sklearn.metrics import log_loss
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassHinge
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records import model_files
 from kernelswarm.simulations.records.model import MOST, Model, ProgressiveValues, fitted, probabilities
 from kernelswarm.simulations.records.model_loading import load
-
-Array = npt.NDArray[np.float64]
 
 
 def drawn(outputs: int, temperature: float, count: int = 20_000) -> tuple[Array, Array]:

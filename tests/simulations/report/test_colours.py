@@ -7,13 +7,11 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from matplotlib.colors import to_rgb
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.report import page
-
-Array = npt.NDArray[np.float64]
 
 LEAST = 20.0
 """Of the distance in CIELAB between any two areas; 2.3 is just noticed where they touch."""

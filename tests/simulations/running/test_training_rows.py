@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kernelswarm import resume, run
-from kernelswarm.simulations.data.contract import Array, HeldOut, NodeSource, Source
+from kernelswarm.arrays import Array
+from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source
 from kernelswarm.simulations.data.curves import Drifting, SineRegression
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.running.baseline import LATEST, TrainingRows

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize
 
@@ -23,6 +22,7 @@ from kernelswarm.agents.parts.losses import (
     Squared,
 )
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.data.contract import HeldOut
@@ -32,8 +32,6 @@ from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.baseline import LATEST, best_constant, risk_of
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-
-Array = npt.NDArray[np.float64]
 
 TABLE: dict[str, Any] = {
     "rounds": 120,

@@ -1,0 +1,11 @@
+"""The kinds of arrays, by what they hold."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+AnyArray = npt.NDArray[Any]
