@@ -9,20 +9,19 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners import information, moves
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import Descent, joined, share
-from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
+from kernelswarm.agents.parts.losses import curvatures_of, grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.2
 """The ridge that "auto" stands for. Targets that are numbers take the first at least, noisy ones more. Classes
@@ -43,6 +42,12 @@ class CertainDescent(Descent):
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
     batch_size: int
     kernel: Any
+
+    ranges: ClassVar = {
+        "ridge": Range("(0, inf)", "", "auto"),
+        "forgetting": Range("(0, 1]", "1 forgets nothing", "auto"),
+        "batch_size": Range("[1, inf)"),
+    }
 
     @property
     def automatic(self) -> tuple[str, ...]:
@@ -126,21 +131,12 @@ class CertainDescent(Descent):
         return coupled, deciding, pulls, bends, aims
 
 
-def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, with_zero: bool = False) -> None:
-    """Refuse values out of range with a RefusedKey.
-
-    ``with_zero`` allows a ridge of 0, where the loss is quadratic.
-    """
-    if ridge != "auto":
-        if with_zero and ridge == 0.0:
-            if not loss.quadratic:
-                raise RefusedKey(
-                    "loss", "is not quadratic, and its curvature can vanish: with it ridge must be positive", loss
-                )
-        elif not 0.0 < ridge < math.inf:
-            raise RefusedKey("ridge", f'= {ridge!r} must be positive, or "auto"')
-    if batch_size < 1:
-        raise RefusedKey("batch_size", f"= {batch_size!r} must be at least 1")
+def check_certain(learner: CertainDescent) -> None:
+    """Refuse keys out of their ranges, and losses that do not suit them."""
+    check_ranges(learner)
+    loss = learner.loss
+    if learner.ridge == 0.0 and not loss.quadratic:
+        raise RefusedKey("loss", "is not quadratic, and its curvature can vanish: with it ridge must be positive", loss)
     if not loss.curvature > 0.0:
         other = "polk" if grid_of(loss) is None else "spppot"  # which alone takes a loss with an integral
         raise RefusedKey(
@@ -149,20 +145,12 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
             f'logistic, multiclass_logistic, squared_hinge or multiclass_squared_hinge, or learner.name = "{other}"',
             loss,
         )
-
-
-def check_forgetting(forgetting: float | str, loss: Loss) -> None:
-    """Refuse what is no factor of forgetting, and "auto" with a loss that has no likelihood, with a RefusedKey."""
-    if forgetting == "auto":
-        if loss.task != "regression" or not loss.quadratic:
-            other = 'loss = "squared", or ' if loss.task == "regression" else ""
-            raise RefusedKey(
-                "forgetting",
-                '= "auto" compares likelihoods, which the squared loss of numbers has: '
-                f"take {other}a number, such as 0.99",
-            )
-    elif isinstance(forgetting, str) or not 0.0 < forgetting <= 1.0:
-        raise RefusedKey("forgetting", f"= {forgetting!r} must be in (0, 1]: 1 forgets nothing")
+    if learner.forgetting == "auto" and (loss.task != "regression" or not loss.quadratic):
+        other = 'loss = "squared", or ' if loss.task == "regression" else ""
+        raise RefusedKey(
+            "forgetting",
+            f'= "auto" compares likelihoods, which the squared loss of numbers has: take {other}a number, such as 0.99',
+        )
 
 
 # The posterior variance of the values of a second-order learner's function.

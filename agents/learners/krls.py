@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, StepArguments, kernel_at
@@ -19,7 +18,7 @@ from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.functions.solved_sum import Fading, FadingSum, Solved, SolvedSum, WindowedSum, fading_in, tables
 from kernelswarm.agents.learners import information
 from kernelswarm.agents.learners import moves as sample_terms
-from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain, check_forgetting
+from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import (
     CAPACITY,
@@ -47,10 +46,10 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import kernel_rows
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.core.addresses import Integers
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.parameters.least_squares import learn_noise, noise_of
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 # The step of kernel recursive least squares in compiled code.
@@ -64,7 +63,6 @@ from kernelswarm.refused_key import RefusedKey
 # are nearly dependent that loses all digits. Here triangular systems are solved, rotations subtract nothing, and the
 # features z are never longer than ``sqrt(kappa(x, x))``, unlike the paper's ``inv(K) k(x)``.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 DERIVATIVES = 1
@@ -452,13 +450,11 @@ class Krls(CertainDescent, DescentInSpace):
 
     ranges: ClassVar = {
         "dependency": Range(f"[{LEAST_DEPENDENCY:g}, 1)", "1e-4 to 1e-2 are usual"),
-        "batch_size": Range("[1, inf)"),
+        "ridge": Range("[0, inf)", "", "auto"),
     }
 
     def __post_init__(self) -> None:
-        check_ranges(self)
-        check_certain(self.ridge, self.batch_size, self.loss, with_zero=True)
-        check_forgetting(self.forgetting, self.loss)
+        check_certain(self)
         if self.ridge == 0.0 and self.share < 1.0:
             raise RefusedKey(
                 "ridge",

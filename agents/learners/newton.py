@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.abi import (
@@ -40,7 +39,7 @@ from kernelswarm.agents.functions.expansion import (
 )
 from kernelswarm.agents.learners import blocked_second_order, moves
 from kernelswarm.agents.learners.blocked_second_order import Numbers
-from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain, check_forgetting
+from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import CAPACITY, CROSS, DescentInSpace, joined, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.moves import Asked
@@ -60,14 +59,14 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared, offers_of
 from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows, loss_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.core.addresses import NONE, Integers, address
+from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.protocols.parameters.least_squares import noise_of
 
 # The second-order step in compiled code, on a function that lies in a vector.
 
-Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 BLOCKED_FROM_ORDER = 128
@@ -332,8 +331,7 @@ class Newton(CertainDescent, DescentInSpace):
     budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
-        check_certain(self.ridge, self.batch_size, self.loss)
-        check_forgetting(self.forgetting, self.loss)
+        check_certain(self)
 
     @property
     def share(self) -> float:

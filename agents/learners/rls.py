@@ -1,17 +1,15 @@
 """Recursive least squares on random Fourier features of a kernel, or on the inputs themselves."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.functions.kernel_sum import combine
 from kernelswarm.agents.learners import random_walk, rls_steps
-from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain, check_forgetting
+from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.linear import Linear as Affine
 from kernelswarm.agents.learners.linear_in_features import FeatureFunction
@@ -20,10 +18,10 @@ from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.parameters.least_squares import ROWS, noise_of
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
-
-Array = npt.NDArray[np.float64]
 
 
 class RlsState:
@@ -166,11 +164,10 @@ class Rls(CertainDescent):
     seed: int = 0
     process_noise: float = 0.0
 
+    ranges: ClassVar = {"process_noise": Range("[0, inf)", "weights stay with 0")}
+
     def __post_init__(self) -> None:
-        check_certain(self.ridge, self.batch_size, self.loss)
-        check_forgetting(self.forgetting, self.loss)
-        if not 0.0 <= self.process_noise < math.inf:
-            raise RefusedKey("process_noise", f"= {self.process_noise!r} must be at least 0 and finite")
+        check_certain(self)
         if self.process_noise > 0.0 and self.forgetting != 1.0:
             raise RefusedKey(
                 "forgetting",

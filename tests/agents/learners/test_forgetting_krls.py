@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.learners.krls import Krls
@@ -15,9 +14,9 @@ from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Huber, Squared
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.arrays import Array
 from kernelswarm.refused_key import RefusedKey
 
-Array = npt.NDArray[np.float64]
 KERNEL = Gaussian(0.5)
 
 

@@ -151,7 +151,7 @@ def test_a_pull_moves_the_function_as_the_inner_products_say(ridge):
     ("keys", "message"),
     [
         ({"dependency": 1.0}, r"^dependency = 1.0 must be"),
-        ({"ridge": -0.1}, r"^ridge = -0.1 must be positive"),
+        ({"ridge": -0.1}, r"^ridge = -0.1 must not be negative"),
         ({"ridge": 0.0, "loss": Logistic()}, r"^loss = Logistic\(\) is not quadratic, .* ridge must be positive"),
         ({"ridge": 0.1, "loss": Hinge()}, r'^loss = .* has no curvature.* or learner.name = "polk"$'),
         ({"ridge": 0.1, "loss": PoissonProcess()}, r'^loss = .* has no curvature.* or learner.name = "spppot"$'),

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -18,8 +17,7 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian, Linear
 from kernelswarm.agents.parts.losses import Huber, Logistic
 from kernelswarm.agents.parts.schedules import Constant
-
-Array = npt.NDArray[np.float64]
+from kernelswarm.arrays import Array
 
 KERNEL, RIDGE, NOISE = Gaussian(0.3), 0.25, 0.2
 COMMON: dict[str, Any] = {"kernel": KERNEL, "ridge": RIDGE, "step_size": Constant(0.1)}
