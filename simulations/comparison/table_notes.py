@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelswarm.simulations.core.messages import last_words, shown, toml
 from kernelswarm.simulations.experiment.changes import value_at
-from kernelswarm.simulations.experiment.judging import Tuned, lower, standard_error
+from kernelswarm.simulations.experiment.judging import Judgement, Tuned, lower, standard_error
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.records.outcome import CHANGE, RANKED, label
 from kernelswarm.simulations.records.paired_differences import FEWEST
@@ -68,7 +68,7 @@ def notes_on_tuning(comparison: Comparison) -> list[str]:
         f"none of which is measured{_judges(dict(found))}"
     ]
     lines += _not_tuned(comparison, dict(found))
-    lines += [_judged(comparison, place, tuned) for place, tuned in found if tuned.pilots]
+    lines += [_judged(comparison, place, tuned.judgement) for place, tuned in found if tuned.judgement is not None]
     lines += _below(comparison)
     for place, tuned in found:
         for key, side in tuned.edges.items():
@@ -94,11 +94,9 @@ def _judges(found: Mapping[int, Tuned]) -> str:
     )
 
 
-def _judged(comparison: Comparison, place: int, tuned: Tuned) -> str:
+def _judged(comparison: Comparison, place: int, judgement: Judgement) -> str:
     """Return the risk of what was found on pilots that did not choose it, and whether it was taken."""
-    row, judgement = _named_row(comparison, place), tuned.judgement
-    if judgement is None:
-        return f"not judged: {row} was tuned by an earlier version, which had no pilots for it; compare again has them"
+    row = _named_row(comparison, place)
     if judgement.holds:
         return f"judged: {row}: {'; '.join(filter(None, [judgement.sentence, judgement.worse]))}"
     why = "no other did better" if judgement.after == judgement.before else "the best gains no more than luck"

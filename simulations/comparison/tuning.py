@@ -79,8 +79,7 @@ def tuned_cells(
         A process ended before its search.
     """
     names = _names(experiments, vary, pooled, pilot_seeds)
-    before = {} if folder is None else _read(folder)
-    known = {name: one for name, one in before.items() if one.judgement is not None or not one.pilots}  # one rule
+    known = {} if folder is None else _read(folder)
     left = [place for place, name in enumerate(names) if name not in known]
     watch(len(found) - len(left))
     tasks = [_Task(experiments[place], ", ".join(found[place].labels), pooled, pilot_seeds) for place in left]
@@ -165,7 +164,7 @@ def _read(folder: Path) -> dict[str, Tuned]:
                 int(one["pilots"]),
                 tuple(one["seeds"]),
                 dict(one["edges"]),
-                _judgement(one.get("judgement")),
+                _judgement(one["judgement"]),
             )
             for name, one in content.items()
         }

@@ -113,7 +113,7 @@ class Tuned:
     edges : mapping of str to str
         The keys whose optimum is the lowest ("low") or the highest ("high") value that was tried.
     judgement : Judgement, optional
-        The best candidate against the cell as it is; None where there was no search, or by an earlier version.
+        The best candidate against the cell as it is; None where there was no search.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)

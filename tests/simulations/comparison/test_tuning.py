@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -222,7 +221,6 @@ def test_the_table_quotes_the_judgement_of_each_row_and_what_got_worse(tuned: Co
     text = with_judgements(lucky, replace(moved, before=risking(3.5, 2.0)))
     assert "judged: isolated stays as it is, since the best gains no more than luck: with 4 other seeds it ris" in text
     assert "below" not in text
-    assert "not judged: isolated was tuned by an earlier version" in with_judgements(None, moved)
 
 
 def test_a_row_without_keys_stands_below_one_that_risks_more_in_every_seed() -> None:
@@ -247,19 +245,6 @@ def test_tuned_keys_that_have_columns_are_not_warned_of() -> None:
     assert "warning: rows differ in learner.ridge, which is not compared" in as_text(warned, 200)
     shown = [replace(cell, tuned=Tuned({}, ("learner.ridge",), 9, (1, 2))) for cell in ridges]
     assert "warning" not in as_text(replace(found, cells=tuple(shown)), 200)
-
-
-def test_values_that_an_earlier_version_found_are_read_and_judged_when_gone_on_with(tmp_path: Path) -> None:
-    one = experiment(step=6.0, rounds=10)
-    before = compare(one, {}, 1, 1, tmp_path / "out", tune=True)
-    path = tmp_path / "out" / tuning.TUNING
-    content = json.loads(path.read_text())
-    for entry in content.values():
-        del entry["judgement"]
-    path.write_text(json.dumps(content))
-    assert "not judged" in as_text(read(tmp_path / "out"), 200)
-    again = compare(one, {}, 1, 1, tmp_path / "out", tune=True)
-    assert again.cells == before.cells and again.origins == {"reused": 1}
 
 
 def test_rows_that_do_not_communicate_do_not_win_by_being_tuned() -> None:
