@@ -129,8 +129,8 @@ class Neighborhood:
     outputs : int
         C, the values that a function has at a point.
     distinct : float
-        The number of the node's different samples, infinite where its stream has no end. Later samples are rows that it
-        has learned from.
+        The number of the node's different samples: infinite where its stream has no end, 0 where it has no data. Later
+        samples are rows that it has learned from.
     key : tuple of int
         Two 32-bit words from the experiment's seed, from which nodes derive their keys of random numbers.
     nodes : int

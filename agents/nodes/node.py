@@ -219,7 +219,7 @@ class Node(ABC):
     @property
     def times(self) -> float:
         """How often each sample that the node has learned from was seen, at least 1, on average."""
-        return max(1.0, self.samples / self.distinct)
+        return max(1.0, self.samples / self.distinct) if self.distinct else 1.0
 
     def check_values(self, values: Array) -> None:
         """Raise DivergenceError where the function's values are far beyond the targets."""

@@ -31,6 +31,7 @@ from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.checked import opened
 from kernelswarm.simulations.data.contract import Source, absences
+from kernelswarm.simulations.data.faulty import NoSamples
 from kernelswarm.simulations.data.pooled import FloodedSource, PooledSource, TravellingSamples, members
 from kernelswarm.simulations.engine.banded import with_bands
 from kernelswarm.simulations.engine.block import AgentPlan
@@ -429,7 +430,7 @@ def _neighborhood(
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
         outputs=outputs,
-        distinct=_distinct(source, place) or math.inf,
+        distinct=_distinct(source, place),
         key=key,
         nodes=len(labels),
         tree=None if tree is None else _place_in(tree, place, others),
@@ -437,8 +438,10 @@ def _neighborhood(
 
 
 def _distinct(source: Source, place: int) -> float:
-    """Return the number of a node's different samples, infinite where its stream has no end."""
-    return math.inf if source.lengths is None else source.lengths[place] // source.epochs
+    """Return the number of a node's different samples, infinite where its stream has no end, 0 where it has no data."""
+    if source.lengths is None:
+        return 0.0 if isinstance(source.nodes[place], NoSamples) else math.inf
+    return source.lengths[place] // source.epochs
 
 
 def _place_in(tree: SpanningTree, place: int, others: Listed[int]) -> TreePlace:

@@ -300,3 +300,23 @@ def test_the_remedy_for_nodes_that_data_do_not_name_works(tmp_path: Path) -> Non
     nodes = json.loads(text[text.index("nodes = ") + 8 : text.rindex(" and data")])
     table = [{"nodes": nodes, "data": False}]
     open_network(Experiment.from_dict({**experiment.to_dict(), "topology": STATIONS, "node": table}))
+
+
+@pytest.mark.parametrize("robust", ["trimmed", "median", "clipped", "trust"])
+@pytest.mark.parametrize("of_file", [False, True])
+def test_no_defence_keeps_a_node_without_data_from_learning(robust: str, of_file: bool) -> None:
+    """Reach is measured on own targets: without any, nobody is out of reach."""
+    data = {"node": np.repeat(np.arange(1, 6), 60), "x": np.tile(np.linspace(0.0, 1.0, 60), 5)[:, None]}
+    stream = {"data": {**data, "y": np.sin(6.0 * data["x"][:, 0])}} if of_file else {"stream": PATH["stream"]}
+    result = simulate(
+        topology=nx.complete_graph(6),
+        learner="newton",
+        protocol={"name": "consensus", "penalty": 1.0, "robust": robust},
+        node=[{"nodes": [0], "data": False}],
+        rounds=60,
+        **stream,
+    )
+    points = np.linspace(0.1, 0.9, 9)[:, None]
+    own, *others = (result.model(node).predict(points) for node in range(6))
+    mean = np.mean(others, axis=0)
+    assert np.mean((own - mean) ** 2) < 0.2 * np.var(mean)
