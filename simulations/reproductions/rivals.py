@@ -122,7 +122,7 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
     figure = drawn(panels, (5.8 * columns, 4.2 * rows + 0.6), columns, below=2 * columns, of_all=True)
     for axes, points in zip(figure.axes, streams.values(), strict=True):
         left, right = axes.get_xlim()
-        axes.set_xlim(left / (right / left) ** 0.7, right)
+        axes.set_xlim(left / (right / left) ** 0.9, right)
         named = [point for point in corners(front(points)) if point.bytes]
         for number, point in enumerate(named, 1):
             place, offset = (point.bytes / 1e6, point.error), (-4, -3)
