@@ -26,7 +26,7 @@ SHARES = {"nobody faulty": 0.0, "a fifth": 0.2}
 ROUNDS, SEEDS, WITHOUT = 300, range(5), 2
 
 
-def errors(graph: "nx.Graph[int]", protocol: dict[str, Any], share: float, seed: int) -> tuple[float, float]:
+def errors(graph: nx.Graph[int], protocol: dict[str, Any], share: float, seed: int) -> tuple[float, float]:
     """Return the mean square error at all inputs, at nodes without data and at sound ones with data."""
     drawn = np.random.default_rng(seed).permutation(len(graph)).tolist()
     faulty = round(share * len(graph))

