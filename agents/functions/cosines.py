@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -169,6 +169,8 @@ class DualSum(KernelSum):
 
     __slots__ = ("beyond",)
 
+    parts: ClassVar = {**KernelSum.parts, "coefficients": "LC"}
+
     def __init__(self, kernel: Kernel, inputs: int, outputs: int, frequencies: Array, phases: Array) -> None:
         self.beyond = CosineFunction(frequencies, phases, np.zeros((len(phases), outputs)))
         super().__init__(kernel, inputs, outputs)
@@ -204,15 +206,6 @@ class DualSum(KernelSum):
         beyond = self.beyond.arrays()
         return {**super().arrays(), **beyond, "weights": self.weights.copy(), "coefficients": beyond["weights"]}
 
-    def snapshot(self) -> dict[str, Array]:
-        """Return ``points``, ``weights`` and ``coefficients``, copied; the features do not change."""
-        return {**super().arrays(), "coefficients": self.beyond.coefficients.copy()}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the result of :meth:`snapshot`."""
-        super().restore(arrays)
-        self.beyond.coefficients[:] = arrays["coefficients"]
-
     def distance(self, other: object) -> float:
         """Compute ``||f - g||``, with the inner products kappa(x, y) of kernels, v'w of features and z(x)'v of both.
 
@@ -235,15 +228,17 @@ class DualSum(KernelSum):
         found.beyond.coefficients[:] = combined([each.beyond.coefficients for each in members], shares)
         return found
 
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        return [*super()._shapes(capacity), (self.beyond.order, self.outputs)]
+    @property
+    def coefficients(self) -> Array:
+        """V, (L, C)."""
+        return self.beyond.coefficients
 
-    def _used(self) -> list[Array]:
-        return [*super()._used(), self.beyond.coefficients]
+    @coefficients.setter
+    def coefficients(self, found: Array) -> None:
+        self.beyond.coefficients = found
 
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:2])
-        self.beyond.coefficients = buffers[2]
+    def _dimensions(self, capacity: int) -> dict[str, int]:
+        return {**super()._dimensions(capacity), "L": self.beyond.order}
 
 
 @inline_always

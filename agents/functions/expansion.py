@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +41,11 @@ class Expansion(KernelSum):
 
     __slots__ = ("factor_buffer", "fixed", "precision_buffer")
 
+    factor_buffer: Array
+    precision_buffer: Array
+    parts: ClassVar = {**KernelSum.parts, "factor": "MM", "precision": "M"}
+
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
-        self.factor_buffer: Array
-        self.precision_buffer: Array
         super().__init__(kernel, inputs, outputs)
         self.fixed = 0
 
@@ -73,20 +74,6 @@ class Expansion(KernelSum):
     def tables(self) -> Tables:
         """The buffers, as compiled functions take them."""
         return Tables(self.points_buffer, self.weights_buffer, self.factor_buffer, self.precision_buffer)
-
-    def snapshot(self) -> dict[str, Array]:
-        """Return ``points`` (M, p), ``weights`` (M, C), ``factor`` (M, M) and ``precision`` (M,), copied.
-
-        A factor that was carried along has other last bits than one computed afresh.
-        """
-        return {**self.arrays(), "factor": self.factor.copy(), "precision": self.precision_buffer[: self.order].copy()}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the result of :meth:`snapshot`."""
-        self.order = 0
-        self.assign(arrays["points"], arrays["weights"])
-        self.factor_buffer[: self.order, : self.order] = arrays["factor"]
-        self.precision_buffer[: self.order] = arrays["precision"]
 
     def step(self, points: Array, weights: Array, rows: Array, shrink: float, epsilon: float) -> tuple[float, int]:
         """Add ``sum_n weights[n] kappa(points[n], .)`` to ``shrink * f`` and compress within ``epsilon``.
@@ -189,16 +176,6 @@ class Expansion(KernelSum):
         self.factor_buffer[: self.order, : self.order] = factor
         self.precision_buffer[: self.order] = np.sum(factor * factor, axis=0)
 
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        return [*super()._shapes(capacity), (capacity, capacity), (capacity,)]
-
-    def _used(self) -> list[Array]:
-        return [*super()._used(), self.factor, self.precision_buffer[: self.order]]
-
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:2])
-        self.factor_buffer, self.precision_buffer = buffers[2:]
-
 
 @inline_always
 def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Tables:
@@ -291,11 +268,10 @@ class InformedExpansion(Expansion):
 
     __slots__ = ("moments_buffer", "noise", "root_buffer")
 
-    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
-        self.root_buffer: Array
-        self.moments_buffer: Array
-        self.noise: Array
-        super().__init__(kernel, inputs, outputs)
+    root_buffer: Array
+    moments_buffer: Array
+    noise: Array
+    parts: ClassVar = {**Expansion.parts, "root": "MM", "moments": "MC", "noise": f"{ROWS}C"}
 
     @property
     def root(self) -> Array:
@@ -306,28 +282,6 @@ class InformedExpansion(Expansion):
     def moments(self) -> Array:
         """Q, (M, C)."""
         return self.moments_buffer[: self.order]
-
-    def snapshot(self) -> dict[str, Array]:
-        """Return an expansion's arrays, with ``root`` (M, M), ``moments`` (M, C) and ``noise`` (3, C), copied."""
-        own = {"root": self.root.copy(), "moments": self.moments.copy(), "noise": self.noise.copy()}
-        return {**super().snapshot(), **own}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the result of :meth:`snapshot`."""
-        super().restore(arrays)
-        self.root_buffer[: self.order, : self.order] = arrays["root"]
-        self.moments_buffer[: self.order] = arrays["moments"]
-        self.noise[:] = arrays["noise"]
-
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        return [*super()._shapes(capacity), (capacity, capacity), (capacity, self.outputs), (ROWS, self.outputs)]
-
-    def _used(self) -> list[Array]:
-        return [*super()._used(), self.root, self.moments, self.noise]
-
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:4])
-        self.root_buffer, self.moments_buffer, self.noise = buffers[4:]
 
 
 @cached_njit
@@ -347,6 +301,9 @@ def information_in(storage: ReadOnly, capacity: int, inputs: int, outputs: int) 
 WINDOW = 4
 """The numbers of a window, as `adaptive_memory` names them."""
 
+RECENT = {"recent_root": "MM", "recent_moments": "MC", "recent_noise": f"{ROWS}C", "window": f"{WINDOW}"}
+"""The parts of a function that knows what recent samples alone would say."""
+
 
 class WindowedExpansion(InformedExpansion):
     """An informed expansion with a second information, of recent samples, on the same dictionary.
@@ -363,12 +320,11 @@ class WindowedExpansion(InformedExpansion):
 
     __slots__ = ("recent_moments_buffer", "recent_noise", "recent_root_buffer", "window")
 
-    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
-        self.recent_root_buffer: Array
-        self.recent_moments_buffer: Array
-        self.recent_noise: Array
-        self.window: Array
-        super().__init__(kernel, inputs, outputs)
+    recent_root_buffer: Array
+    recent_moments_buffer: Array
+    recent_noise: Array
+    window: Array
+    parts: ClassVar = {**InformedExpansion.parts, **RECENT}
 
     @property
     def recent_root(self) -> Array:
@@ -379,30 +335,6 @@ class WindowedExpansion(InformedExpansion):
     def recent_moments(self) -> Array:
         """Q of recent samples, (M, C)."""
         return self.recent_moments_buffer[: self.order]
-
-    def snapshot(self) -> dict[str, Array]:
-        """Return an informed expansion's arrays, with ``recent_...`` of the second information and ``window`` (4,)."""
-        own = {name: getattr(self, name).copy() for name in ("recent_root", "recent_moments", "recent_noise", "window")}
-        return {**super().snapshot(), **own}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the result of :meth:`snapshot`."""
-        super().restore(arrays)
-        self.recent_root[:] = arrays["recent_root"]
-        self.recent_moments[:] = arrays["recent_moments"]
-        self.recent_noise[:] = arrays["recent_noise"]
-        self.window[:] = arrays["window"]
-
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        outputs = self.outputs
-        return [*super()._shapes(capacity), (capacity, capacity), (capacity, outputs), (ROWS, outputs), (WINDOW,)]
-
-    def _used(self) -> list[Array]:
-        return [*super()._used(), self.recent_root, self.recent_moments, self.recent_noise, self.window]
-
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:7])
-        self.recent_root_buffer, self.recent_moments_buffer, self.recent_noise, self.window = buffers[7:]
 
 
 @cached_njit

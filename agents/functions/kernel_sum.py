@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from llvmlite import ir
@@ -144,17 +144,22 @@ class KernelSum:
         The rows of which the first ``order`` are in use.
     storage : Array
         The vector that all buffers lie in, behind `OWN` numbers of the learner's.
+    parts : mapping
+        What lies there, in this order: names with dimensions, of which M is the order, p the inputs, C the outputs. A
+        part with an M is the attribute ``NAME_buffer``, with room for more, another one ``NAME``.
     """
 
     __slots__ = ("inputs", "kernel", "order", "outputs", "points_buffer", "storage", "weights_buffer")
+
+    points_buffer: Array
+    weights_buffer: Array
+    parts: ClassVar[Mapping[str, str]] = {"points": "Mp", "weights": "MC"}
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
         self.kernel = kernel
         self.inputs = inputs
         self.outputs = outputs
         self.order = 0
-        self.points_buffer: Array
-        self.weights_buffer: Array
         self.storage: Array
         self.lay_out(np.zeros(self.length(0)), 0)
 
@@ -220,11 +225,15 @@ class KernelSum:
         return {"points": self.points.copy(), "weights": self.weights.copy()}
 
     def snapshot(self) -> dict[str, Array]:
-        return self.arrays()
+        """Return copies of all parts by their names: carried along, they have other last bits than computed afresh."""
+        return {name: part.copy() for name, part in zip(self.parts, self._used(), strict=True)}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore the result of :meth:`snapshot`."""
+        self.order = 0
         self.assign(arrays["points"], arrays["weights"])
+        for name, part in zip(self.parts, self._used(), strict=True):
+            part[:] = arrays[name]
 
     def distance(self, other: object) -> float:
         """Compute the Hilbert distance ``||f - g||``; NaN unless the other function has the same kernel."""
@@ -268,13 +277,22 @@ class KernelSum:
         """Return the numbers of the storage with room for so many points."""
         return OWN + sum(math.prod(shape) for shape in self._shapes(capacity))
 
+    def _dimensions(self, capacity: int) -> dict[str, int]:
+        """Return what the letters of :attr:`parts` stand for."""
+        return {"M": capacity, "p": self.inputs, "C": self.outputs}
+
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
         """Return the shapes of the buffers, in their order."""
-        return [(capacity, self.inputs), (capacity, self.outputs)]
+        of = self._dimensions(capacity)
+        return [tuple(of[each] if each in of else int(each) for each in shape) for shape in self.parts.values()]
 
     def _used(self) -> list[Array]:
         """Return the used parts of the buffers."""
-        return [self.points, self.weights]
+        used = {"M": slice(self.order)}
+        return [
+            getattr(self, _held(name, shape))[tuple(used.get(each, ALL) for each in shape)]
+            for name, shape in self.parts.items()
+        ]
 
     def lay_out(self, storage: Array, capacity: int) -> None:
         """Make the buffers views of a vector, which already holds their contents unless it is new."""
@@ -287,7 +305,16 @@ class KernelSum:
         self._hold(found)
 
     def _hold(self, buffers: list[Array]) -> None:
-        self.points_buffer, self.weights_buffer = buffers
+        for (name, shape), buffer in zip(self.parts.items(), buffers, strict=True):
+            setattr(self, _held(name, shape), buffer)
+
+
+ALL = slice(None)
+
+
+def _held(name: str, shape: str) -> str:
+    """Return the attribute that holds a part of a sum."""
+    return f"{name}_buffer" if "M" in shape else name
 
 
 @cached_njit

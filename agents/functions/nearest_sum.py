@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,20 +23,22 @@ class NearestSum(KernelSum):
 
     Attributes
     ----------
-    gram_buffer : Array
+    gram : Array
         The Gram matrix of the dictionary, (most, most).
-    near_buffer : Array
+    near : Array
         The place of each element's nearest neighbour, (most,), -1 without another.
     """
 
-    __slots__ = ("gram_buffer", "most", "near_buffer")
+    __slots__ = ("gram", "most", "near")
+
+    gram: Array
+    near: Array
+    parts: ClassVar = {**KernelSum.parts, "gram": "BB", "near": "B"}
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int, most: int) -> None:
-        self.gram_buffer: Array
-        self.near_buffer: Array
         self.most = most
         super().__init__(kernel, inputs, outputs)
-        self.near_buffer[:] = -1.0
+        self.near[:] = -1.0
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return the contents for a copy."""
@@ -47,10 +49,6 @@ class NearestSum(KernelSum):
         self.most = state[-1]
         super().__setstate__(state[:-1])
 
-    def snapshot(self) -> dict[str, Array]:
-        """Return ``points``, ``weights``, ``gram`` and ``near``, copied."""
-        return {**self.arrays(), "gram": self.gram_buffer.copy(), "near": self.near_buffer.copy()}
-
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore the result of :meth:`snapshot`."""
         near = arrays["near"]
@@ -59,18 +57,9 @@ class NearestSum(KernelSum):
         if len(arrays["points"]) > self.most:
             raise ValueError(f"there are {len(arrays['points'])} points, and there can be {self.most}")
         super().restore(arrays)
-        self.gram_buffer[:] = arrays["gram"]
-        self.near_buffer[:] = near
 
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        return [*super()._shapes(capacity), (self.most, self.most), (self.most,)]
-
-    def _used(self) -> list[Array]:
-        return [*super()._used(), self.gram_buffer, self.near_buffer]
-
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:2])
-        self.gram_buffer, self.near_buffer = buffers[2:]
+    def _dimensions(self, capacity: int) -> dict[str, int]:
+        return {**super()._dimensions(capacity), "B": self.most}
 
 
 @inline_always

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.functions.expansion import WINDOW, Information
+from kernelswarm.agents.functions.expansion import RECENT, WINDOW, Information
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
-from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import inline_always
 from kernelswarm.protocols.parameters.least_squares import ROWS
@@ -31,36 +29,11 @@ class SolvedSum(KernelSum):
 
     __slots__ = ("lower_buffer", "moments_buffer", "noise", "root_buffer")
 
-    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
-        self.lower_buffer: Array
-        self.root_buffer: Array
-        self.moments_buffer: Array
-        self.noise: Array
-        super().__init__(kernel, inputs, outputs)
-
-    def snapshot(self) -> dict[str, Array]:
-        """Return ``points``, ``weights``, ``lower``, ``root``, ``moments`` and ``noise`` (3, C), copied."""
-        lower, root, moments, noise = (part.copy() for part in self._used()[2:6])
-        return {**self.arrays(), "lower": lower, "root": root, "moments": moments, "noise": noise}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the result of :meth:`snapshot`."""
-        super().restore(arrays)
-        for part, name in zip(self._used()[2:6], ("lower", "root", "moments", "noise"), strict=True):
-            part[:] = arrays[name]
-
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        square = (capacity, capacity)
-        return [*super()._shapes(capacity), square, square, (capacity, self.outputs), (ROWS, self.outputs)]
-
-    def _used(self) -> list[Array]:
-        order = self.order
-        square = [buffer[:order, :order] for buffer in (self.lower_buffer, self.root_buffer)]
-        return [*super()._used(), *square, self.moments_buffer[:order], self.noise]
-
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:2])
-        self.lower_buffer, self.root_buffer, self.moments_buffer, self.noise = buffers[2:]
+    lower_buffer: Array
+    root_buffer: Array
+    moments_buffer: Array
+    noise: Array
+    parts: ClassVar = {**KernelSum.parts, "lower": "MM", "root": "MM", "moments": "MC", "noise": f"{ROWS}C"}
 
 
 class Solved(NamedTuple):
@@ -111,28 +84,8 @@ class FadingSum(SolvedSum):
 
     __slots__ = ("cursor",)
 
-    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
-        self.cursor: Array
-        super().__init__(kernel, inputs, outputs)
-
-    def snapshot(self) -> dict[str, Array]:
-        """Return what a solved sum does, and the ``cursor`` (1,)."""
-        return {**super().snapshot(), "cursor": self.cursor.copy()}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the result of :meth:`snapshot`."""
-        super().restore(arrays)
-        self.cursor[:] = arrays["cursor"]
-
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        return [*super()._shapes(capacity), (1,)]
-
-    def _used(self) -> list[Array]:
-        return [*super()._used(), self.cursor]
-
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:6])
-        self.cursor = buffers[6]
+    cursor: Array
+    parts: ClassVar = {**SolvedSum.parts, "cursor": "1"}
 
 
 class WindowedSum(FadingSum):
@@ -150,41 +103,11 @@ class WindowedSum(FadingSum):
 
     __slots__ = ("recent_moments_buffer", "recent_noise", "recent_root_buffer", "window")
 
-    def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
-        self.recent_root_buffer: Array
-        self.recent_moments_buffer: Array
-        self.recent_noise: Array
-        self.window: Array
-        super().__init__(kernel, inputs, outputs)
-
-    def snapshot(self) -> dict[str, Array]:
-        """Return a fading sum's arrays, with ``recent_...`` of the second information and ``window`` (4,)."""
-        root, moments, noise, window = (part.copy() for part in self._recent())
-        own = {"recent_root": root, "recent_moments": moments, "recent_noise": noise, "window": window}
-        return {**super().snapshot(), **own}
-
-    def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Restore the result of :meth:`snapshot`."""
-        super().restore(arrays)
-        names = ("recent_root", "recent_moments", "recent_noise", "window")
-        for part, name in zip(self._recent(), names, strict=True):
-            part[:] = arrays[name]
-
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        outputs = self.outputs
-        return [*super()._shapes(capacity), (capacity, capacity), (capacity, outputs), (ROWS, outputs), (WINDOW,)]
-
-    def _recent(self) -> list[Array]:
-        order = self.order
-        known = self.recent_root_buffer[:order, :order], self.recent_moments_buffer[:order]
-        return [*known, self.recent_noise, self.window]
-
-    def _used(self) -> list[Array]:
-        return [*super()._used(), *self._recent()]
-
-    def _hold(self, buffers: list[Array]) -> None:
-        super()._hold(buffers[:7])
-        self.recent_root_buffer, self.recent_moments_buffer, self.recent_noise, self.window = buffers[7:]
+    recent_root_buffer: Array
+    recent_moments_buffer: Array
+    recent_noise: Array
+    window: Array
+    parts: ClassVar = {**FadingSum.parts, **RECENT}
 
 
 class Fading(NamedTuple):

@@ -75,10 +75,10 @@ def test_gram_matrix_and_nearest_neighbours_are_those_of_the_dictionary(size, ke
     function = state.function
     assert function.order == 9
     gram = kernel.cross(function.points, function.points)
-    np.testing.assert_allclose(function.gram_buffer, gram, rtol=1e-14)
+    np.testing.assert_allclose(function.gram, gram, rtol=1e-14)
     distances = np.diag(gram)[None, :] - 2.0 * gram
     np.fill_diagonal(distances, np.inf)
-    chosen = distances[np.arange(9), function.near_buffer.astype(int)]
+    chosen = distances[np.arange(9), function.near.astype(int)]
     np.testing.assert_allclose(chosen, distances.min(axis=1), rtol=1e-12)
 
 
