@@ -46,7 +46,7 @@ class Dealing:
     standardize_targets: Scaling = False
     order: Order = "shuffled"
     missing: Missing = "refuse"
-    times: TimesAs = "days"
+    times: TimesAs = "auto"
 
     def goes_in_step(self, rows: Rows) -> bool:
         """Tell whether the nodes' rows belong to the same steps one by one: they name their node, and keep order."""
@@ -67,7 +67,7 @@ class Dealing:
             raise RefusedKey("order", f'= {shown(self.order)} must be "shuffled", "file" or "time"')
         check_missing(self.missing)
         if self.times not in get_args(TimesAs):
-            raise RefusedKey("times", f'= {shown(self.times)} must be "days" or "cycles"')
+            raise RefusedKey("times", f'= {shown(self.times)} must be "auto", "days" or "cycles"')
 
     def scaling(self, task: str) -> tuple[Scaling, Scaling]:
         """Return how inputs and targets are scaled for a task."""

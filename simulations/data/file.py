@@ -119,7 +119,8 @@ class File:
         Values that stand for gaps besides: a number such as -200, text, a list of them, or a table of these by column.
     times
         What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
-        weekday and season too. Times of a zone count in UTC.
+        weekday and season too; "auto": of those of the three that dates go through again and again, see
+        `columns.repeated`. Times of a zone count in UTC.
     delimiter
         One character between the fields of a csv file, " " for any blanks; "auto" finds which of "," ";" "\\t" "|" the
         first lines have, or blanks.
@@ -179,7 +180,7 @@ class File:
     time_column: str = ""
     missing: Missing = "refuse"
     na_values: NaValues = ()
-    times: TimesAs = "days"
+    times: TimesAs = "auto"
     delimiter: str = AUTO
     decimal: Literal["auto", ".", ","] = "auto"
     encoding: str = AUTO

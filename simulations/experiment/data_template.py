@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, plain, shown, some, toml
 from kernelswarm.simulations.core.node_names import MELT
-from kernelswarm.simulations.data.columns import NoTarget
+from kernelswarm.simulations.data.columns import NoTarget, with_cycles
 from kernelswarm.simulations.data.dealing import too_few
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.data.finite import copied
@@ -220,6 +221,8 @@ def _find(asked: File, missing: Missing) -> _Found:
     guessed = guess(asked)
     rows, gaps = without_gaps(guessed.rows, missing)
     check_rows(rows, bool(gaps))
+    if rows.kinds:
+        rows = replace(rows, kinds=with_cycles(rows.kinds, rows.points, asked.times))
     task = resolve_task(rows, asked.task)
     classes = len(class_indices(rows, None)[2]) if task == "classification" else 0
     if rows.ids is not None and guessed.test is None:
@@ -332,7 +335,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
     return {
         "columns": columns,
         "gaps": gaps if found.gaps else "",
-        "days": 'times = "days"          # since the first; or "cycles": hour, weekday and season too\n' * bool(times),
+        "days": _days(rows),
         "order": "time" if len(times) == 1 else "file",
         "ordered": times[0] if len(times) == 1 else "the file",
         "reason": f"# {reason}\n" if reason else "",
@@ -367,8 +370,19 @@ def made_of(rows: Rows) -> str:
         elif column.kind == "ranks":
             sentences.append(f"{shown(column.name)} becomes 0 to {len(column.words) - 1} in its order")
         elif column.kind in ("time", "clock", "duration"):
-            sentences.append(f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}")
+            days = f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}"
+            cycles = " and ".join(filter(None, [", ".join(column.cycles[:-1]), *column.cycles[-1:]]))
+            sentences.append(f"{days}, with {cycles} as sine and cosine" if cycles else days)
     return ", ".join(sentences)
+
+
+def _days(rows: Rows) -> str:
+    """Return the line with what times become, below a comment with what that is here; empty without times."""
+    times = tuple(column for column in rows.kinds if column.kind == "time")
+    if not times:
+        return ""
+    key = 'times = "auto"          # cycles that come again; "days" takes none, "cycles" hour, weekday and season\n'
+    return _comment(made_of(replace(rows, kinds=times))) + key
 
 
 def _nodes(rows: Rows, words: Sequence[str]) -> str:

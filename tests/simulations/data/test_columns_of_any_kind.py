@@ -184,7 +184,7 @@ def test_cycles_are_sines_and_cosines_of_hour_weekday_and_season(tmp_path: Path)
         week = 2 * np.pi * (moment.weekday() / 7 + moment.hour / 24 / 7)
         assert values[1:5] == pytest.approx([np.sin(hour), np.cos(hour), np.sin(week), np.cos(week)], abs=1e-9)
         assert values[6] > 0.97  # about the turn of the year
-    with pytest.raises(ValueError, match='times = "years" must be "days" or "cycles"'):
+    with pytest.raises(ValueError, match='times = "years" must be "auto", "days" or "cycles"'):
         File(tmp_path / "t.csv", times="years")  # type: ignore[arg-type]
 
 
