@@ -107,6 +107,7 @@ def open_rows(
         If the data is empty or not finite, has gaps that are refused, does not fit the task or the split, or is too
         little for the nodes.
     """
+    tested = test is not None
     rows, test, known, facts = _checked(rows, test, task, dealing)
     classes = None
     labels: AnyArray | None = None
@@ -155,6 +156,8 @@ def open_rows(
     }
     if rows.ids is not None and test is not None and test.ids is None:
         facts["held_out"] = "dealt round robin: the test rows name no node"
+    elif not tested and dealing.held_out_words(rows):
+        facts["held_out"] = dealing.held_out_words(rows)
     return Source(
         inputs=training[0][0].shape[1],
         targets=rows.targets.shape[1],
@@ -167,6 +170,7 @@ def open_rows(
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
         differences=differences,
         calendars=calendars,
+        in_order=dealing.keeps_order(rows),
     )
 
 

@@ -84,9 +84,9 @@ name = "file"
 path = {path}
 {columns}{gaps}{days}{reason}task = "{task}"
 test_fraction = 0.2     # of each node's rows, never learned from
-epochs = {epochs}
+{held_out}epochs = {epochs}
 standardize = "auto"    # {scaled} of mean 0 and deviation 1; models take and give the file's own units
-# order = "{order}"        # for time series: every node sees its rows in the order of {ordered}
+{order}
 
 [learner]
 name = "polk"
@@ -97,6 +97,10 @@ kernel = {{ name = "gaussian", bandwidth = "auto" }}
 
 [protocol]              # isolated, consensus, proximity, centralized
 name = "consensus"
+"""
+
+HELD_OUT = """\
+held_out = "auto"       # the last of each node, later than all that it learns from; "random" takes any of them
 """
 
 ROWLESS = """\
@@ -270,10 +274,17 @@ def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
         left_out_nodes(found.guess.rows, rows),
         _filled(found, missing),
         made_of(rows),
+        _held_out(found),
         numbering(rows).words(),
         *copied(rows, found.task, found.guess.test is not None).values(),
         _nodes(rows, found.guess.words),
     )
+
+
+def _held_out(found: _Found) -> str:
+    """Return a text on the order of rows and on which are held out; empty where rows are shuffled or others given."""
+    words = "" if found.guess.test is not None else found.asked.dealing().held_out_words(found.rows)
+    return f'held-out rows are {words} (stream.order = "shuffled" mixes rows and takes random ones)' if words else ""
 
 
 def _filled(found: _Found, missing: Missing) -> str:
@@ -330,14 +341,16 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
     columns = _columns(found.asked, found.guess.file, nodes)
     columns += _inputs(rows) if are_names(rows.columns) and not found.guess.file.features else ""
     gaps = f'{_comment(found.gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
-    times = [column.name for column in rows.kinds if column.kind == "time"]
+    apart = found.guess.test is not None
     reason = given_task(rows, found.task)
     return {
         "columns": columns,
         "gaps": gaps if found.gaps else "",
         "days": _days(rows),
-        "order": "time" if len(times) == 1 else "file",
-        "ordered": times[0] if len(times) == 1 else "the file",
+        "order": f'order = "auto"          # of {rows.time}; "shuffled" mixes rows, and holds out random ones'
+        if rows.time
+        else '# order = "file"        # for time series: every node sees its rows in the order of the file',
+        "held_out": "" if apart or not rows.time else HELD_OUT,
         "reason": f"# {reason}\n" if reason else "",
         "task": found.task,
         "scaled": "inputs" if classes else "inputs and targets",
