@@ -105,8 +105,8 @@ class File:
     order
         "shuffled": the seed decides in which order rows are learned from. "file": every node sees its rows in the order
         of the file, which time series need. "time": the same in the order of ``time_column``. "auto": "time" where one
-        input holds dates or times, in nine of ten rows at least, else "shuffled". Where rows keep an order and held-out
-        rows are later or given, all seeds are the same run.
+        input holds dates or times, in nine of ten rows at least, else, and for events, "shuffled". Where rows keep an
+        order and held-out rows are later or given, all seeds are the same run.
     time_column
         The column of dates, times or numbers of ``order = "time"``, which need be no input; empty means the only input
         that holds dates or times.
@@ -121,7 +121,7 @@ class File:
     times
         What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
         weekday and season too; "auto": of those of the three that dates go through again and again, see
-        `columns.repeated`. Times of a zone count in UTC.
+        `columns.repeated`, but none of events, whose density is over time. Times of a zone count in UTC.
     delimiter
         One character between the fields of a csv file, " " for any blanks; "auto" finds which of "," ";" "\\t" "|" the
         first lines have, or blanks.
@@ -317,7 +317,7 @@ class File:
             self.task,
             mark="" if self.decimal == "auto" else self.decimal,
             time=self.time_column if self.time_column or self.order == "time" else None,
-            seeks_time=self.order == "auto",
+            seeks_time=self.order == "auto" and self.task != "events",
             drop=self.drop,
             na_values=self.na_values,
         )
@@ -342,7 +342,7 @@ class File:
             standardize_targets=self.standardize_targets,
             order=self.order,
             missing=self.missing,
-            times=self.times,
+            times="days" if self.task == "events" and self.times == "auto" else self.times,
             held_out=self.held_out,
         )
 

@@ -212,7 +212,8 @@ def test_rows_are_seen_in_the_order_of_their_times(tmp_path: Path) -> None:
         File(tmp_path / "t.csv", order="shuffled", time_column="when")
     text = write_for(tmp_path / "t.csv", tmp_path / "t.toml", nodes="node")
     assert '"when" becomes days since the first' in text
-    assert '# order = "time"' in (tmp_path / "t.toml").read_text()
+    assert "held-out rows are later: the last 20% of each node's rows, in the order of when (stream.order = " in text
+    assert '\norder = "auto"          # of when; ' in (tmp_path / "t.toml").read_text()
 
 
 def test_dates_and_times_of_day_in_two_columns_are_one_order(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from kernelswarm import load_model, resume, run, simulate
 from kernelswarm.arrays import AnyArray, Array
+from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.records.result import held_out_in
+from kernelswarm.simulations.report.page import verdict
 from kernelswarm.simulations.running.resolving import drawn
 
 BEGIN = np.datetime64("2022-03-01T00:00")
@@ -106,6 +108,13 @@ def test_rows_are_ordered_by_the_only_column_of_times(tmp_path: Path, change: An
     assert random == ("random: 20% of each node's rows, between those learned from in the order of when" * ordered)
 
 
+def test_events_have_a_density_over_time(tmp_path: Path) -> None:
+    columns = {"when": BEGIN + np.arange(400) * np.timedelta64(1, "h")}
+    for times, inputs in (("auto", 1), ("cycles", 7)):
+        source = table(tmp_path, columns, task="events", times=times).open(2, 0, 99, None)
+        assert (source.inputs, source.in_order) == (inputs, False)
+
+
 def test_words_become_numbers_by_rows_of_the_whole_time(tmp_path: Path) -> None:
     columns = {"when": BEGIN + np.arange(4000) * np.timedelta64(1, "h"), "y": np.arange(4000)}
     for order in ("auto", "file"):
@@ -150,3 +159,8 @@ def test_rows_are_predicted_first_and_then_learned_from(tmp_path: Path) -> None:
     )
     assert held_out_in(result).endswith("; predicted first and then learned from, rows have risk 4")
     assert result.final["risk"] == pytest.approx(81.0, rel=1e-6)
+    assert "49 on the same held-out data (later: the last 20% of each node's rows, in the order of when): " in str(
+        result.verdict["worse_than_constant"]
+    )
+    assert ["held", "out", *held_out_in(result).split()] in [line.split() for line in as_text(result).splitlines()]
+    assert f"Held-out rows are {held_out_in(result)}." in verdict(result)
