@@ -123,7 +123,7 @@ def test_the_commands_for_logs_of_robots_learn_in_the_order_of_time(
         answer = run(*shlex.split(line))
         assert answer.code == 0, answer.err
     stream = read_run("run").config["stream"]
-    assert (stream["order"], stream["time_column"]) == ("time", "stamp")
+    assert (stream["order"], stream["time_column"]) == ("auto", "stamp")
     model = load_model("run", "amy")
     assert model.predict([[0.5, 0.5]]).shape[0] == 1  # x and y: the time is no input
 
