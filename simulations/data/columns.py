@@ -537,13 +537,26 @@ def repeated(moments: Array) -> tuple[str, ...]:
 
 def with_cycles(columns: Sequence[CodedColumn], points: AnyArray, times: TimesAs) -> tuple[CodedColumn, ...]:
     """Return what columns hold with the cycles that times become; points (n, columns) are all rows of the data."""
+    everything = times == "cycles"
+    found = [tuple(name for name, _, _ in POSSIBLE.get(column.kind, ()) if everything) for column in columns]
+    for place, column in enumerate(columns if times == "auto" else ()):
+        if column.kind != "time":
+            continue
+        moments, clock = np.asarray(points[:, place], dtype=np.float64), clock_beside(columns, points.T, column.name)
+        found[place] = repeated(moments if clock is None else moments + points[:, clock])
+        if clock is not None:  # the hour is there
+            found[clock] = tuple(name for name in found[place] if name == "hour")
+            found[place] = tuple(name for name in found[place] if name != "hour")
+    return tuple(replace(column, cycles=cycles) for column, cycles in zip(columns, found, strict=True))
 
-    def of(place: int, column: CodedColumn) -> CodedColumn:
-        if times == "auto" and column.kind == "time":
-            return replace(column, cycles=repeated(np.asarray(points[:, place], dtype=np.float64)))
-        return replace(column, cycles=tuple(name for name, _, _ in POSSIBLE.get(column.kind, ()) if times == "cycles"))
 
-    return tuple(of(place, column) for place, column in enumerate(columns))
+def clock_beside(columns: Sequence[CodedColumn], points: Sequence[AnyArray] | AnyArray, date: str) -> int | None:
+    """Return the place of the only times of day, beside the only dates, all at midnight; None where that is not so."""
+    clocks = [place for place, column in enumerate(columns) if column.kind == "clock"]
+    dates = [place for place, column in enumerate(columns) if column.kind == "time"]
+    if len(clocks) != 1 or len(dates) != 1 or columns[dates[0]].name != date:
+        return None
+    return None if np.nanmax(np.mod(points[dates[0]], DAY), initial=0.0) else clocks[0]
 
 
 def learn(name: str, parts: Sequence[Array], columns: Sequence[CodedColumn], missing: Missing) -> Coding:

@@ -11,12 +11,13 @@ import numpy as np
 
 from kernelswarm.arrays import AnyArray
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.data_description import DAY, HELD, CodedColumn
+from kernelswarm.simulations.core.data_description import HELD, CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown, some
 from kernelswarm.simulations.data.columns import (
     NoTarget,
     by_pandas,
     categories,
+    clock_beside,
     inputs,
     labels,
     may_name_classes,
@@ -344,7 +345,8 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     points, kinds = inputs(name, table, features, columns.mark, columns.kinds, has_codes=not columns.guessed)
     time, times = _order_of(name, columns, kinds, points), None
     if time is not None:
-        times = _moments(name, table, time, columns) + _of_the_day(kinds, points, time)
+        times, clock = _moments(name, table, time, columns), clock_beside(kinds, points, time)
+        times = times if clock is None else times + points[clock]
     return Rows(
         name=name,
         points=stack(points),
@@ -411,14 +413,6 @@ def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> 
     if held.kind in ("words", "ranks", "truth"):
         raise RefusedKey("time_column", f"= {shown(column)} holds {HELD[held.kind]}, and no times: name another")
     return values.astype(np.float64)
-
-
-def _of_the_day(kinds: tuple[CodedColumn, ...], points: list[AnyArray], time: str) -> AnyArray:
-    """Return the times of the day, (n,), where a column beside one of dates has them; 0 elsewhere."""
-    clocks = [values for kind, values in zip(kinds, points, strict=True) if kind.kind == "clock"]
-    dates = [values for kind, values in zip(kinds, points, strict=True) if kind.name == time and kind.kind == "time"]
-    alone = len(clocks) == 1 and len(dates) == 1 and not np.nanmax(np.mod(dates[0], DAY))
-    return clocks[0] if alone else np.zeros(1)
 
 
 def _are_whole(values: pyarrow.ChunkedArray) -> bool:

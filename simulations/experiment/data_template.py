@@ -391,8 +391,8 @@ def made_of(rows: Rows) -> str:
 
 def _days(rows: Rows) -> str:
     """Return the line with what times become, below a comment with what that is here; empty without times."""
-    times = tuple(column for column in rows.kinds if column.kind == "time")
-    if not times:
+    times = tuple(column for column in rows.kinds if column.kind in ("time", "clock"))
+    if all(column.kind == "clock" for column in times):
         return ""
     key = 'times = "auto"          # cycles that come again; "days" takes none, "cycles" hour, weekday and season\n'
     return _comment(made_of(replace(rows, kinds=times))) + key
