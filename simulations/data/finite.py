@@ -107,7 +107,6 @@ def open_rows(
         If the data is empty or not finite, has gaps that are refused, does not fit the task or the split, or is too
         little for the nodes.
     """
-    tested = test is not None
     rows, test, known, facts = _checked(rows, test, task, dealing)
     classes = None
     labels: AnyArray | None = None
@@ -156,8 +155,6 @@ def open_rows(
     }
     if rows.ids is not None and test is not None and test.ids is None:
         facts["held_out"] = "dealt round robin: the test rows name no node"
-    elif not tested and dealing.held_out_words(rows):
-        facts["held_out"] = dealing.held_out_words(rows)
     return Source(
         inputs=training[0][0].shape[1],
         targets=rows.targets.shape[1],
@@ -290,7 +287,9 @@ def _checked(
         facts["task_chosen"] = reason
     if gaps:
         facts["gaps"] = gaps
-    facts |= {name: text for name, text in (("units", rows.units), ("index", rows.index)) if text}
+    held_out = dealing.held_out_words(rows) if test is None else ""
+    said = {"units": rows.units, "index": rows.index, "held_out": held_out}
+    facts |= {name: text for name, text in said.items() if text}
     numbers = known == "regression" and task != "events"
     doubts = {
         "row_numbers": numbering(rows).words(),
