@@ -14,7 +14,7 @@ from kernelswarm.simulations.comparison.trials import Trial
 from kernelswarm.simulations.core.data_description import DOUBTS
 from kernelswarm.simulations.core.messages import called, last_words, number_of, some, toml
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, short
-from kernelswarm.simulations.records.result import measured_in, own_error
+from kernelswarm.simulations.records.result import held_out_in, measured_in, own_error
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
@@ -64,6 +64,8 @@ def as_text(result: Result, width: int = 100) -> str:
     lines += [("rmse", error)] if error else []
     units = measured_in(facts, result.config, known=bool(error))
     lines += [("unit", units)] if units else []
+    if "held_out" in facts:
+        lines.append(("held out", held_out_in(result)))
     if "task_chosen" in facts:
         lines.append(("task", str(facts["task_chosen"])))
     if "gaps" in facts:

@@ -47,6 +47,10 @@ CYCLES = (("hour", 1.0, 0.0), ("weekday", 7.0, 3.0), ("season", 365.2425, 0.0))
 """Name and length, in days, of what times repeat, with the days from the beginning of one to that of 1970."""
 
 
+POSSIBLE: dict[Kind, tuple[tuple[str, float, float], ...]] = {"time": CYCLES, "clock": CYCLES[:1]}
+"""The cycles that columns of a kind may have: a length of time repeats nothing."""
+
+
 @dataclass(frozen=True)
 class CodedColumn:
     """One column of the data, whose values are given as numbers: those of `values_are`, nan where one is missing.
@@ -63,7 +67,7 @@ class CodedColumn:
     zoned
         Whether moments are of a time zone; they count in UTC then.
     cycles
-        Whether hour, weekday and season become columns too.
+        Which of hour, weekday and season become columns too.
     origin
         Of moments, the first of the training rows, in microseconds since 1970.
     fill
@@ -79,7 +83,7 @@ class CodedColumn:
     kind: Kind = "number"
     words: tuple[str, ...] = ()
     zoned: bool = False
-    cycles: bool = False
+    cycles: tuple[str, ...] = ()
     origin: float = 0.0
     fill: float | None = None
     written: Written = ""
@@ -131,8 +135,8 @@ class CodedColumn:
 
     @property
     def _cycles(self) -> tuple[tuple[str, float, float], ...]:
-        """The periods of the column: a time of day has only the day, a length of time none."""
-        return {"time": CYCLES, "clock": CYCLES[:1]}.get(self.kind, ()) if self.cycles else ()
+        """The cycles of the column with their lengths."""
+        return tuple(cycle for cycle in POSSIBLE.get(self.kind, ()) if cycle[0] in self.cycles)
 
     def __str__(self) -> str:
         """Describe the coding of the column in a few words; empty where its numbers stay."""
@@ -195,7 +199,7 @@ def _column(entry: Any, key: str) -> CodedColumn:
     known = {field.name for field in fields(CodedColumn)}
     if not isinstance(entry, dict) or {*entry} != known:
         raise ValueError(f"{key} must be a table with {', '.join(sorted(known))}")
-    words, fill, origin, codes = entry["words"], entry["fill"], entry["origin"], entry["codes"]
+    words, fill, origin, codes, cycles = (entry[name] for name in ("words", "fill", "origin", "codes", "cycles"))
     right = (
         isinstance(entry["name"], str)
         and entry["kind"] in get_args(Kind)
@@ -203,7 +207,9 @@ def _column(entry: Any, key: str) -> CodedColumn:
         and all(isinstance(word, str) for word in words)
         and len(set(words)) == len(words)
         and (len(words) > 0) == (entry["kind"] in ("words", "ranks"))
-        and all(isinstance(entry[name], bool) for name in ("zoned", "cycles"))
+        and isinstance(entry["zoned"], bool)
+        and isinstance(cycles, list)
+        and cycles == [name for name, _, _ in POSSIBLE.get(entry["kind"], ()) if name in cycles]
         and entry["written"] in get_args(Written)
         and isinstance(codes, list)
         and all(isinstance(code, str) or _is_finite(code) for code in codes)
@@ -212,7 +218,7 @@ def _column(entry: Any, key: str) -> CodedColumn:
     )
     if not right:
         raise ValueError(f"{key} = {shown(entry)} does not describe a column")
-    return CodedColumn(**{**entry, "words": tuple(words), "codes": tuple(codes)})
+    return CodedColumn(**{**entry, "words": tuple(words), "codes": tuple(codes), "cycles": tuple(cycles)})
 
 
 def _is_finite(value: Any) -> bool:

@@ -11,7 +11,16 @@ import numpy as np
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.graphs.given.names import POINTED, WHOLE, Name, SameNumber, as_written
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.data_description import ALIKE, HELD, CodedColumn, Coding, Missing
+from kernelswarm.simulations.core.data_description import (
+    ALIKE,
+    CYCLES,
+    DAY,
+    HELD,
+    POSSIBLE,
+    CodedColumn,
+    Coding,
+    Missing,
+)
 from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.data.csv_dialect import THOUSANDS
 from kernelswarm.simulations.data.gaps import are_gaps
@@ -487,13 +496,70 @@ def are_digits(texts: Sequence[str]) -> bool:
 # What the rows to learn from say of their columns: which words there are, when time begins, what stands for gaps.
 
 
-TimesAs = Literal["days", "cycles"]
-"""What times become: days, or hours, weekdays and seasons too."""
+TimesAs = Literal["auto", "days", "cycles"]
+"""What times become: days, and beside them the hours, weekdays and seasons that come again, none of them, or all."""
+
+PARTS, SEEN, PERIODS = 12, 4, 3
+"""A cycle is an input where so many of its equal parts, at least, are seen in so many of its periods each."""
 
 
-def learn(
-    name: str, parts: Sequence[Array], columns: Sequence[CodedColumn], missing: Missing, times: TimesAs = "days"
-) -> Coding:
+def repeated(moments: Array) -> tuple[str, ...]:
+    """Return the cycles that moments go through again and again.
+
+    A cycle is cut into twelve parts, such as two hours of a day. It comes again where four parts, at least, hold a
+    moment in three periods each, and most moments follow the one before within less than a third of a period. A mean, a
+    sine and a cosine are three numbers, so that three samples a period say nothing of them; three periods tell what
+    repeats from what happened once. The first days of months fall on all weekdays, and show no week.
+
+    Parameters
+    ----------
+    moments
+        Microseconds since 1970, (n,), nan where one is missing.
+
+    Examples
+    --------
+    >>> hours = 3_600e6 * np.arange(7 * 24)
+    >>> repeated(hours), repeated(hours[:49]), repeated(24.0 * hours), repeated(np.array([]))
+    (('hour',), (), ('weekday',), ())
+    """
+    moments = np.unique(moments[~np.isnan(moments)])
+    if len(moments) < SEEN * PERIODS:
+        return ()
+    step = np.median(np.diff(moments))
+    found = []
+    for cycle, length, _ in CYCLES:
+        parts = np.unique(np.floor((moments - moments[0]) * PARTS / (length * DAY)))
+        periods = np.bincount((parts % PARTS).astype(np.intp), minlength=PARTS)
+        if (SEEN - 1) * step < length * DAY and np.count_nonzero(periods >= PERIODS) >= SEEN:
+            found.append(cycle)
+    return tuple(found)
+
+
+def with_cycles(columns: Sequence[CodedColumn], points: AnyArray, times: TimesAs) -> tuple[CodedColumn, ...]:
+    """Return what columns hold with the cycles that times become; points (n, columns) are all rows of the data."""
+    everything = times == "cycles"
+    found = [tuple(name for name, _, _ in POSSIBLE.get(column.kind, ()) if everything) for column in columns]
+    for place, column in enumerate(columns if times == "auto" else ()):
+        if column.kind != "time":
+            continue
+        moments, clock = np.asarray(points[:, place], dtype=np.float64), clock_beside(columns, points.T, column.name)
+        found[place] = repeated(moments if clock is None else moments + points[:, clock])
+        if clock is not None:  # the hour is there
+            found[clock] = tuple(name for name in found[place] if name == "hour")
+            found[place] = tuple(name for name in found[place] if name != "hour")
+    return tuple(replace(column, cycles=cycles) for column, cycles in zip(columns, found, strict=True))
+
+
+def clock_beside(columns: Sequence[CodedColumn], points: Sequence[AnyArray] | AnyArray, date: str) -> int | None:
+    """Return the place of the only times of day, beside the only dates, all at midnight; None where that is not so."""
+    clocks = [place for place, column in enumerate(columns) if column.kind == "clock"]
+    dates = [place for place, column in enumerate(columns) if column.kind == "time"]
+    if len(clocks) != 1 or len(dates) != 1 or columns[dates[0]].name != date:
+        return None
+    return None if np.nanmax(np.mod(points[dates[0]], DAY), initial=0.0) else clocks[0]
+
+
+def learn(name: str, parts: Sequence[Array], columns: Sequence[CodedColumn], missing: Missing) -> Coding:
     """Learn how columns become numbers.
 
     Parameters
@@ -506,8 +572,6 @@ def learn(
         What the columns hold, with all of their words.
     missing
         What is done about gaps.
-    times
-        What times become.
 
     Raises
     ------
@@ -523,17 +587,15 @@ def learn(
                 f"{name}: column {shown(column.name)} has no value in any row that is learned from: leave it out "
                 "with stream.drop"
             )
-        found.append(_learned(column, values, known, missing, times))
+        found.append(_learned(column, values, known, missing))
     return Coding(tuple(found), missing)
 
 
-def _learned(column: CodedColumn, values: Array, known: Array, missing: Missing, times: TimesAs) -> CodedColumn:
+def _learned(column: CodedColumn, values: Array, known: Array, missing: Missing) -> CodedColumn:
     if column.kind == "words":
         kept = np.unique(known).astype(np.intp)
         values = np.where(np.isnan(values), np.nan, np.searchsorted(kept, values))
         column = replace(column, words=tuple(column.words[place] for place in kept))
-    if column.kind in ("time", "clock"):
-        column = replace(column, cycles=times == "cycles")
     if column.kind == "time":
         column = replace(column, origin=float(known.min()))
     if missing in ("mean", "last"):

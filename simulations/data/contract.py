@@ -180,6 +180,9 @@ class Source:
     differences
         ``differences(i, others)``: the mean over the inputs of the node at position i of the squared difference of its
         true targets and those of each of the others; None where unknown or where the targets are classes.
+    in_order
+        Whether the rows of finite data keep the order of their times or of their file: the first ones do not stand for
+        all.
     """
 
     inputs: int
@@ -196,6 +199,7 @@ class Source:
     differences: Differences | None = None
     discount: float | None = None
     calendars: list[Calendar] | None = None
+    in_order: bool = False
 
     @property
     def fewest(self) -> int | None:

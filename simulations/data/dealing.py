@@ -27,7 +27,10 @@ from kernelswarm.simulations.data.splits import Indices, Split, check_split, cut
 ATTEMPTS = 100
 
 #: Whether the seed decides in which order rows are learned from, or the file, or a column of times.
-Order = Literal["shuffled", "file", "time"]
+Order = Literal["auto", "shuffled", "file", "time"]
+
+#: Whether nodes are measured on some of their rows at random, or on their last ones.
+HeldOutRows = Literal["auto", "random", "later"]
 
 #: From rows and the order in which they are dealt to the position of each row's node.
 Placement = Callable[[Rows, Indices], Indices]
@@ -46,11 +49,35 @@ class Dealing:
     standardize_targets: Scaling = False
     order: Order = "shuffled"
     missing: Missing = "refuse"
-    times: TimesAs = "days"
+    times: TimesAs = "auto"
+    held_out: HeldOutRows = "auto"
+
+    def keeps_order(self, rows: Rows) -> bool:
+        """Tell whether rows are learned from in the order of their times or of the file."""
+        return self.order in ("file", "time") or (self.order == "auto" and rows.times is not None)
 
     def goes_in_step(self, rows: Rows) -> bool:
         """Tell whether the nodes' rows belong to the same steps one by one: they name their node, and keep order."""
-        return rows.ids is not None and self.order != "shuffled"
+        return rows.ids is not None and self.keeps_order(rows)
+
+    def is_later(self, rows: Rows) -> bool:
+        """Tell whether nodes are measured on their last rows; raises RefusedKey where rows are shuffled."""
+        if self.held_out == "later" and not self.keeps_order(rows):
+            raise RefusedKey(
+                "held_out",
+                f'= "later" needs an order, and rows of {rows.name} are shuffled: set stream.order = "file", or "time" '
+                "where a column holds times",
+            )
+        return self.held_out == "later" or (self.held_out == "auto" and rows.times is not None)
+
+    def held_out_words(self, rows: Rows) -> str:
+        """Say which rows nodes are measured on, where rows keep an order; else empty."""
+        if not self.keeps_order(rows):
+            return ""
+        share, order = f"{100 * self.test_fraction:.3g}% of each node's rows", rows.time or "the file"
+        if self.is_later(rows):
+            return f"later: the last {share}, in the order of {order}"
+        return f"random: {share}, between those learned from in the order of {order}"
 
     ranges: ClassVar = {
         "concentration": POSITIVE,
@@ -64,10 +91,14 @@ class Dealing:
         check_split(self.split, ("iid", "label_skew", "patches", "target_shift", "sorted"), "finite data")
         check_scaling(standardize=self.standardize, standardize_targets=self.standardize_targets)
         if self.order not in get_args(Order):
-            raise RefusedKey("order", f'= {shown(self.order)} must be "shuffled", "file" or "time"')
+            raise RefusedKey("order", f'= {shown(self.order)} must be "auto", "shuffled", "file" or "time"')
+        if self.held_out not in get_args(HeldOutRows):
+            raise RefusedKey("held_out", f'= {shown(self.held_out)} must be "auto", "random" or "later"')
+        if self.held_out == "later" and self.order == "shuffled":
+            raise RefusedKey("held_out", '= "later" needs an order: set order = "file" or "time"')
         check_missing(self.missing)
         if self.times not in get_args(TimesAs):
-            raise RefusedKey("times", f'= {shown(self.times)} must be "days" or "cycles"')
+            raise RefusedKey("times", f'= {shown(self.times)} must be "auto", "days" or "cycles"')
 
     def scaling(self, task: str) -> tuple[Scaling, Scaling]:
         """Return how inputs and targets are scaled for a task."""
@@ -103,8 +134,8 @@ def deal(
     """Give every node its rows and its test rows, both by one rule.
 
     The rows are shuffled by the seed first, also those that name their node, unless the order of the file is to be
-    kept. Without separate test rows, every node sets a random ``test_fraction`` of its own rows apart: those of the
-    same places, where nodes go on in step and lack some rows.
+    kept. Without separate test rows, every node sets a ``test_fraction`` of its own rows apart, its last ones or some
+    at random: those of the same places, where nodes go on in step and lack some rows.
 
     Parameters
     ----------
@@ -131,14 +162,14 @@ def deal(
             + ": use fewer nodes or more data"
         )
     rule = make_rule(dealing, rows, classes, nodes, seed, least, locations)
-    training = group(rows, rule, nodes, shuffled(rows, dealing.order, generator(seed, Role.SPLIT, 1)))
+    training = group(rows, rule, nodes, arranged(rows, dealing, generator(seed, Role.SPLIT, 1)))
     scarce = [node for node, own in enumerate(training) if len(own) < least]
     if scarce:
         raise ValueError(too_few(rows, _called(rows, scarce[0])))
     if test is not None:
         if test.ids is None and rows.ids is not None:
             rule = round_robin(nodes)
-        testing = group(test, rule, nodes, shuffled(test, dealing.order, generator(seed, Role.SPLIT, 2)))
+        testing = group(test, rule, nodes, arranged(test, dealing, generator(seed, Role.SPLIT, 2)))
         empty = [node for node, own in enumerate(testing) if not len(own)]
         if empty:
             raise ValueError(
@@ -148,10 +179,12 @@ def deal(
             )
         found = [Hand(*pair) for pair in zip(training, testing, strict=True)]
         return found if rows.steps is None else in_step(rows, found, np.zeros(rows.steps[1].max(), dtype=bool))
+    fraction, later = dealing.test_fraction, dealing.is_later(rows)
     if rows.steps is not None:
-        apart = places_apart(int(rows.steps[1].max()), dealing.test_fraction, generator(seed, Role.SPLIT, 3))
+        apart = places_apart(int(rows.steps[1].max()), fraction, None if later else generator(seed, Role.SPLIT, 3))
         return in_step(rows, [set_apart_at(own, apart[rows.steps[0][own]]) for own in training], apart)
-    return [set_apart(own, dealing.test_fraction, generator(seed, Role.SPLIT, 3, k)) for k, own in enumerate(training)]
+    randoms = [None if later else generator(seed, Role.SPLIT, 3, node) for node in range(nodes)]
+    return [set_apart(own, fraction, random) for own, random in zip(training, randoms, strict=True)]
 
 
 def _called(rows: Rows, node: int) -> str:
@@ -159,17 +192,17 @@ def _called(rows: Rows, node: int) -> str:
     return str(node) if rows.ids is None else shown(in_order(rows.ids)[node].item())
 
 
-def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Hand:
+def set_apart(own: Indices, fraction: float, random: np.random.Generator | None) -> Hand:
     """Choose which of a node's rows it is measured on: the fraction, but at least one, leaving at least one."""
     apart = places_apart(len(own), fraction, random)
     return Hand(own[~apart], own[apart])
 
 
-def places_apart(rows: int, fraction: float, random: np.random.Generator) -> Booleans:
-    """Choose places of rows at random: the fraction, but at least one, leaving at least one."""
+def places_apart(rows: int, fraction: float, random: np.random.Generator | None) -> Booleans:
+    """Choose places of rows at random, or the last: the fraction, but at least one, leaving at least one."""
     count = min(max(round(fraction * rows), 1), rows - 1)
     apart = np.zeros(rows, dtype=bool)
-    apart[random.choice(rows, count, replace=False)] = True
+    apart[slice(rows - count, None) if random is None else random.choice(rows, count, replace=False)] = True
     return apart
 
 
@@ -217,9 +250,9 @@ def in_step(rows: Rows, hands: list[Hand], apart: Booleans) -> list[Hand]:
     return found
 
 
-def shuffled(rows: Rows, order: Order, random: np.random.Generator) -> Indices:
+def arranged(rows: Rows, dealing: Dealing, random: np.random.Generator) -> Indices:
     """Indices of the rows in the order in which they are dealt."""
-    return random.permutation(len(rows)) if order == "shuffled" else in_sequence(rows)
+    return in_sequence(rows) if dealing.keeps_order(rows) else random.permutation(len(rows))
 
 
 def in_sequence(rows: Rows) -> Indices:

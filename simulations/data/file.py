@@ -14,7 +14,7 @@ from kernelswarm.simulations.data.array_files import read_mat, read_npz, read_sv
 from kernelswarm.simulations.data.columns import TimesAs
 from kernelswarm.simulations.data.contract import Source, Stream
 from kernelswarm.simulations.data.csv_dialect import AUTO, Dialect, dialect_of, is_parted_by_blanks
-from kernelswarm.simulations.data.dealing import Dealing, Order
+from kernelswarm.simulations.data.dealing import Dealing, HeldOutRows, Order
 from kernelswarm.simulations.data.finite import open_rows
 from kernelswarm.simulations.data.gaps import NaValues, check_codes
 from kernelswarm.simulations.data.in_memory import (
@@ -104,8 +104,9 @@ class File:
         increasing or alphabetical order are the nodes of the network. "" ignores it.
     order
         "shuffled": the seed decides in which order rows are learned from. "file": every node sees its rows in the order
-        of the file, which time series need; where there are test rows too, all seeds are then the same run. "time": the
-        same in the order of ``time_column``.
+        of the file, which time series need. "time": the same in the order of ``time_column``. "auto": "time" where one
+        input holds dates or times, in nine of ten rows at least, else, and for events, "shuffled". Where rows keep an
+        order and held-out rows are later or given, all seeds are the same run.
     time_column
         The column of dates, times or numbers of ``order = "time"``, which need be no input; empty means the only input
         that holds dates or times.
@@ -119,7 +120,8 @@ class File:
         Values that stand for gaps besides: a number such as -200, text, a list of them, or a table of these by column.
     times
         What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
-        weekday and season too. Times of a zone count in UTC.
+        weekday and season too; "auto": of those of the three that dates go through again and again, see
+        `columns.repeated`, but none of events, whose density is over time. Times of a zone count in UTC.
     delimiter
         One character between the fields of a csv file, " " for any blanks; "auto" finds which of "," ";" "\\t" "|" the
         first lines have, or blanks.
@@ -150,6 +152,9 @@ class File:
     test_fraction
         Share of each node's rows, in (0, 1), on which it is measured and which it never learns from; unused where
         there are test rows.
+    held_out
+        Which rows these are: "random", "later", the last of each node in the order of times or of the file, or "auto":
+        later where rows have times to be ordered by.
     standardize
         Give the inputs mean 0 and standard deviation 1 over all rows that are learned from. The models undo it: they
         predict from inputs as they stand in the file. "auto" leaves columns of nothing but 0 and 1 as they are, and the
@@ -175,11 +180,11 @@ class File:
     features: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     node_column: str = "node"
-    order: Order = "shuffled"
+    order: Order = "auto"
     time_column: str = ""
     missing: Missing = "refuse"
     na_values: NaValues = ()
-    times: TimesAs = "days"
+    times: TimesAs = "auto"
     delimiter: str = AUTO
     decimal: Literal["auto", ".", ","] = "auto"
     encoding: str = AUTO
@@ -191,13 +196,14 @@ class File:
     shift: float = 1.0
     epochs: int = 1
     test_fraction: float = 0.2
+    held_out: HeldOutRows = "auto"
     standardize: Scaling = "auto"
     standardize_targets: Scaling = "auto"
     contents: str = ""
     held: Held | None = field(init=False, default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._dealing()
+        self.dealing()
         object.__setattr__(self, "path", Path(self.path))  # a string from Python
         if self.test_path is not None:
             object.__setattr__(self, "test_path", Path(self.test_path))
@@ -219,7 +225,7 @@ class File:
             raise RefusedKey("skip_lines", f'= {self.skip_lines} must be "auto", or at least 0')
         if self.features and self.drop:
             raise RefusedKey("drop", "is for inputs that features does not list: leave one of the two out")
-        if self.time_column and self.order != "time":
+        if self.time_column and self.order in ("shuffled", "file"):
             raise RefusedKey(
                 "time_column", f'= {shown(self.time_column)} is for order = "time": set it, or leave it out'
             )
@@ -242,7 +248,7 @@ class File:
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
         rows, test = self.read()
-        return open_rows(rows, test, self.task, self._dealing(), nodes, seed, held_out, locations)
+        return open_rows(rows, test, self.task, self.dealing(), nodes, seed, held_out, locations)
 
     def read(self) -> tuple[Rows, Rows | None]:
         """Return the rows of the file and, where there are some, its test rows; ValueError where they are refused."""
@@ -310,7 +316,8 @@ class File:
             self.split_columns,
             self.task,
             mark="" if self.decimal == "auto" else self.decimal,
-            time=self.time_column if self.order == "time" else None,
+            time=self.time_column if self.time_column or self.order == "time" else None,
+            seeks_time=self.order == "auto" and self.task != "events",
             drop=self.drop,
             na_values=self.na_values,
         )
@@ -323,7 +330,8 @@ class File:
         require_contents(self.contents, held.contents, call(*found[0]))
         return held
 
-    def _dealing(self) -> Dealing:
+    def dealing(self) -> Dealing:
+        """Return the keys that say what each node gets."""
         return Dealing(
             split=self.split,
             concentration=self.concentration,
@@ -334,7 +342,8 @@ class File:
             standardize_targets=self.standardize_targets,
             order=self.order,
             missing=self.missing,
-            times=self.times,
+            times="days" if self.task == "events" and self.times == "auto" else self.times,
+            held_out=self.held_out,
         )
 
     def _format(self) -> Format:

@@ -13,7 +13,7 @@ from kernelswarm.simulations.core.data_description import Coding, DataDescriptio
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.data.columns import learn
+from kernelswarm.simulations.data.columns import learn, with_cycles
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.data.dealing import Dealing, Hand, counted, deal, in_sequence
 from kernelswarm.simulations.data.gaps import filled_forward
@@ -167,6 +167,7 @@ def open_rows(
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
         differences=differences,
         calendars=calendars,
+        in_order=dealing.keeps_order(rows),
     )
 
 
@@ -203,7 +204,7 @@ def with_places(rows: Rows, test: Rows | None, dealing: Dealing) -> tuple[Rows, 
     if dealing.split != "patches" or rows.places is not None or rows.ids is not None:
         return rows, test
     points = np.asarray(rows.points, dtype=np.float64)
-    coding = learn(rows.name, [points], rows.held, "mean", dealing.times)
+    coding = learn(rows.name, [points], rows.held, "mean")
     rows = replace(rows, places=coding.coded(points, rows.held))
     if test is not None:
         test = replace(test, places=coding.coded(np.asarray(test.points, dtype=np.float64), test.held))
@@ -286,7 +287,9 @@ def _checked(
         facts["task_chosen"] = reason
     if gaps:
         facts["gaps"] = gaps
-    facts |= {name: text for name, text in (("units", rows.units), ("index", rows.index)) if text}
+    held_out = dealing.held_out_words(rows) if test is None else ""
+    said = {"units": rows.units, "index": rows.index, "held_out": held_out}
+    facts |= {name: text for name, text in said.items() if text}
     numbers = known == "regression" and task != "events"
     doubts = {
         "row_numbers": numbering(rows).words(),
@@ -323,10 +326,11 @@ def _dealt(
     filled = dealing.missing in ("mean", "last")
     if not filled and all(not column.codes and column.kind in ("number", "truth") for column in rows.kinds):
         return rows, test, deal(dealing, rows, test, classes, nodes, seed, locations), Variables(rows.columns)
+    rows = replace(rows, kinds=with_cycles(rows.held, rows.points, dealing.times))
     rows, test = with_places(rows, test, dealing)
     hands = deal(dealing, rows, test, classes, nodes, seed, locations)
     learned_from = [take(rows, hand.training)[0] for hand in hands]
-    coding = learn(rows.name, learned_from, rows.held, dealing.missing, dealing.times)
+    coding = learn(rows.name, learned_from, rows.held, dealing.missing)
     points, test_points = coded(rows, test, hands, coding)
     rows, test = replace(rows, points=points), replace(rows if test is None else test, points=test_points)
     return rows, test, hands, Variables(coding.names, coding=coding)

@@ -11,12 +11,13 @@ import numpy as np
 
 from kernelswarm.arrays import AnyArray
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.data_description import DAY, HELD, CodedColumn
+from kernelswarm.simulations.core.data_description import HELD, CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown, some
 from kernelswarm.simulations.data.columns import (
     NoTarget,
     by_pandas,
     categories,
+    clock_beside,
     inputs,
     labels,
     may_name_classes,
@@ -43,6 +44,7 @@ from kernelswarm.simulations.data.odd_entries import COUNTING
 from kernelswarm.simulations.data.reading import binary, call, check_names, copy_in_utf8, shorten
 from kernelswarm.simulations.data.rows import Rows, Task, check_size
 from kernelswarm.simulations.data.text import WRITTEN, Mark, is_text, ranking
+from kernelswarm.simulations.data.times import SHARE
 from kernelswarm.simulations.data.typed_tables import TypedFormat, as_csv, has_zones, read_table, texts_in_json
 
 if TYPE_CHECKING:
@@ -56,8 +58,9 @@ class Columns:
 
     Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
     as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
-    are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one. The
-    columns ``drop`` are no inputs. ``na_values`` stand for gaps. Types of columns may be ``guessed`` from their text.
+    are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one;
+    where it is None, ``seeks_time`` takes the only input of times, if there is one. The columns ``drop`` are no inputs.
+    ``na_values`` stand for gaps. Types of columns may be ``guessed`` from their text.
     """
 
     target: tuple[str, ...]
@@ -72,6 +75,7 @@ class Columns:
     drop: tuple[str, ...] = ()
     na_values: NaValues = ()
     guessed: bool = False
+    seeks_time: bool = False
 
     def labelled(self, table: pyarrow.Table) -> str:
         """Return the target whose numbers may name classes; empty where there is none."""
@@ -91,7 +95,14 @@ class Columns:
         texts += tuple(column.name for column in rows.kinds if column.kind in ("words", "ranks"))
         target = self.target if self.task == "events" else rows.target_columns
         return replace(
-            self, target=target, features=rows.columns, drop=(), texts=texts, kinds=rows.held, time=rows.time
+            self,
+            target=target,
+            features=rows.columns,
+            drop=(),
+            texts=texts,
+            kinds=rows.held,
+            time=rows.time,
+            seeks_time=False,
         )
 
 
@@ -332,10 +343,10 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     if not counted:
         targets, target = [np.ones(table.num_rows)], ("events",)
     points, kinds = inputs(name, table, features, columns.mark, columns.kinds, has_codes=not columns.guessed)
-    time, times = columns.time, None
+    time, times = _order_of(name, columns, kinds, points), None
     if time is not None:
-        time = time or _the_time(name, kinds)
-        times = _moments(name, table, time, columns) + _of_the_day(kinds, points, time)
+        times, clock = _moments(name, table, time, columns), clock_beside(kinds, points, time)
+        times = times if clock is None else times + points[clock]
     return Rows(
         name=name,
         points=stack(points),
@@ -376,9 +387,17 @@ def _places(name: str, table: pyarrow.Table, column: str, columns: Columns) -> A
     return numbers(name, table, column) if held.kind in ("words", "ranks") else values
 
 
-def _the_time(name: str, kinds: tuple[CodedColumn, ...]) -> str:
-    """Return the only input that holds dates or times."""
+def _order_of(name: str, columns: Columns, kinds: tuple[CodedColumn, ...], points: Sequence[AnyArray]) -> str | None:
+    """Return the column of times that rows are put in order by; None for none."""
+    if columns.time or (columns.time is None and not columns.seeks_time):
+        return columns.time
     found = [column.name for column in kinds if column.kind == "time"]
+    if columns.time is None:
+        known = [values[~np.isnan(values)] for values, kind in zip(points, kinds, strict=True) if kind.kind == "time"]
+        clear = (
+            len(found) == 1 and SHARE * len(known[0]) >= (SHARE - 1) * len(points[0]) and len(np.unique(known[0])) > 1
+        )
+        return found[0] if clear else None
     if len(found) != 1:
         has = f"{len(found)} such inputs, {some(found)}" if found else "no such input"
         raise RefusedKey(
@@ -394,14 +413,6 @@ def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> 
     if held.kind in ("words", "ranks", "truth"):
         raise RefusedKey("time_column", f"= {shown(column)} holds {HELD[held.kind]}, and no times: name another")
     return values.astype(np.float64)
-
-
-def _of_the_day(kinds: tuple[CodedColumn, ...], points: list[AnyArray], time: str) -> AnyArray:
-    """Return the times of the day, (n,), where a column beside one of dates has them; 0 elsewhere."""
-    clocks = [values for kind, values in zip(kinds, points, strict=True) if kind.kind == "clock"]
-    dates = [values for kind, values in zip(kinds, points, strict=True) if kind.name == time and kind.kind == "time"]
-    alone = len(clocks) == 1 and len(dates) == 1 and not np.nanmax(np.mod(dates[0], DAY))
-    return clocks[0] if alone else np.zeros(1)
 
 
 def _are_whole(values: pyarrow.ChunkedArray) -> bool:

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, plain, shown, some, toml
 from kernelswarm.simulations.core.node_names import MELT
-from kernelswarm.simulations.data.columns import NoTarget
+from kernelswarm.simulations.data.columns import NoTarget, with_cycles
 from kernelswarm.simulations.data.dealing import too_few
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.data.finite import copied
@@ -83,9 +84,9 @@ name = "file"
 path = {path}
 {columns}{gaps}{days}{reason}task = "{task}"
 test_fraction = 0.2     # of each node's rows, never learned from
-epochs = {epochs}
+{held_out}epochs = {epochs}
 standardize = "auto"    # {scaled} of mean 0 and deviation 1; models take and give the file's own units
-# order = "{order}"        # for time series: every node sees its rows in the order of {ordered}
+{order}
 
 [learner]
 name = "polk"
@@ -96,6 +97,10 @@ kernel = {{ name = "gaussian", bandwidth = "auto" }}
 
 [protocol]              # isolated, consensus, proximity, centralized
 name = "consensus"
+"""
+
+HELD_OUT = """\
+held_out = "auto"       # the last of each node, later than all that it learns from; "random" takes any of them
 """
 
 ROWLESS = """\
@@ -220,6 +225,8 @@ def _find(asked: File, missing: Missing) -> _Found:
     guessed = guess(asked)
     rows, gaps = without_gaps(guessed.rows, missing)
     check_rows(rows, bool(gaps))
+    if rows.kinds:
+        rows = replace(rows, kinds=with_cycles(rows.kinds, rows.points, asked.times))
     task = resolve_task(rows, asked.task)
     classes = len(class_indices(rows, None)[2]) if task == "classification" else 0
     if rows.ids is not None and guessed.test is None:
@@ -267,10 +274,17 @@ def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
         left_out_nodes(found.guess.rows, rows),
         _filled(found, missing),
         made_of(rows),
+        _held_out(found),
         numbering(rows).words(),
         *copied(rows, found.task, found.guess.test is not None).values(),
         _nodes(rows, found.guess.words),
     )
+
+
+def _held_out(found: _Found) -> str:
+    """Return a text on the order of rows and on which are held out; empty where rows are shuffled or others given."""
+    words = "" if found.guess.test is not None else found.asked.dealing().held_out_words(found.rows)
+    return f'held-out rows are {words} (stream.order = "shuffled" mixes rows and takes random ones)' if words else ""
 
 
 def _filled(found: _Found, missing: Missing) -> str:
@@ -327,14 +341,16 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
     columns = _columns(found.asked, found.guess.file, nodes)
     columns += _inputs(rows) if are_names(rows.columns) and not found.guess.file.features else ""
     gaps = f'{_comment(found.gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
-    times = [column.name for column in rows.kinds if column.kind == "time"]
+    apart = found.guess.test is not None
     reason = given_task(rows, found.task)
     return {
         "columns": columns,
         "gaps": gaps if found.gaps else "",
-        "days": 'times = "days"          # since the first; or "cycles": hour, weekday and season too\n' * bool(times),
-        "order": "time" if len(times) == 1 else "file",
-        "ordered": times[0] if len(times) == 1 else "the file",
+        "days": _days(rows),
+        "order": f'order = "auto"          # of {rows.time}; "shuffled" mixes rows, and holds out random ones'
+        if rows.time
+        else '# order = "file"        # for time series: every node sees its rows in the order of the file',
+        "held_out": "" if apart or not rows.time else HELD_OUT,
         "reason": f"# {reason}\n" if reason else "",
         "task": found.task,
         "scaled": "inputs" if classes else "inputs and targets",
@@ -367,8 +383,19 @@ def made_of(rows: Rows) -> str:
         elif column.kind == "ranks":
             sentences.append(f"{shown(column.name)} becomes 0 to {len(column.words) - 1} in its order")
         elif column.kind in ("time", "clock", "duration"):
-            sentences.append(f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}")
+            days = f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}"
+            cycles = " and ".join(filter(None, [", ".join(column.cycles[:-1]), *column.cycles[-1:]]))
+            sentences.append(f"{days}, with {cycles} as sine and cosine" if cycles else days)
     return ", ".join(sentences)
+
+
+def _days(rows: Rows) -> str:
+    """Return the line with what times become, below a comment with what that is here; empty without times."""
+    times = tuple(column for column in rows.kinds if column.kind in ("time", "clock"))
+    if all(column.kind == "clock" for column in times):
+        return ""
+    key = 'times = "auto"          # cycles that come again; "days" takes none, "cycles" hour, weekday and season\n'
+    return _comment(made_of(replace(rows, kinds=times))) + key
 
 
 def _nodes(rows: Rows, words: Sequence[str]) -> str:

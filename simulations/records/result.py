@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.simulations.core import notebook
@@ -111,6 +113,24 @@ def amount(value: float) -> str:
 Columns = dict[str, AnyArray]
 Table = Mapping[str, AnyArray]
 
+
+def held_out_in(result: Result) -> str:
+    """Say which rows are held out, where rows keep an order, and how well they are predicted before they are learned.
+
+    The latter is the mean over the first time that nodes see their rows, as far as evaluations lie in it.
+    """
+    words, rows = str(result.facts.get("held_out", "")), result.facts.get("rows", 0)
+    samples, losses = (np.asarray(result.network.get(name, ())) for name in ("samples", "progressive_risk"))
+    if not words or len(losses) != len(samples):
+        return words
+    counts = np.diff(samples, prepend=0.0)
+    counted = (samples * result.summary["nodes"] <= rows) & np.isfinite(losses) & (counts > 0.0)
+    if not counted.any():
+        return words
+    mean = float(np.average(losses[counted], weights=counts[counted]))
+    return f"{words}; predicted first and then learned from, rows have risk {mean:.4g}"
+
+
 FINAL = ("risk", "constant_risk", "error", "global_error", "model_order", "disagreement")
 """The final figures that a result names of itself."""
 
@@ -174,7 +194,7 @@ class Result:
         reason, facts = self.summary.get("reason"), self.facts
         error = own_error(self.final, facts, ", ".join(self.data.targets.names))
         units = [*([f"rmse {error}"] if error else []), measured_in(facts, self.config, known=bool(error))]
-        texts = [figures, *units, *self.verdict.values(), *([str(reason)] if reason else [])]
+        texts = [figures, *units, held_out_in(self), *self.verdict.values(), *([str(reason)] if reason else [])]
         return "\n  ".join([name, *filter(None, texts)])
 
     def _repr_html_(self) -> str:

@@ -18,7 +18,7 @@ from kernelswarm.simulations.core.files import write_text
 from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.figures.style import called, readable
 from kernelswarm.simulations.records import measurements, run_folder
-from kernelswarm.simulations.records.result import amount, measured_in
+from kernelswarm.simulations.records.result import amount, held_out_in, measured_in
 from kernelswarm.simulations.report import learned, learning_curves, network, tables
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def verdict(result: Result) -> list[str]:
         beside = "" if constant is None else f"; the best constant prediction has {readable(constant)}"
         texts.append(f"The mean risk of the nodes is {readable(risk)}{begun}{beside}.")
     texts += units_of(result)
+    if "held_out" in result.facts:
+        texts.append(f"Held-out rows are {held_out_in(result)}.")
     if "gaps" in result.facts:
         texts.append(f"Of the data: {result.facts['gaps']}.")
     order, disagreement, sent = (final.get(name) for name in ("model_order", "disagreement", "bytes_sent"))

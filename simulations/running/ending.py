@@ -310,6 +310,7 @@ def result_of(
             keys,
             lambda: advice(network.source, rows, config["stream"], keys, offline),
             forgets(experiment.clock),
+            str(network.source.facts.get("held_out", "")),
         )
         findings |= unsuited(network.plans, experiment.protocol, network.source, rows, report)
         findings |= kernel_reach.finding(network.plans)

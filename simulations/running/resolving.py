@@ -22,6 +22,7 @@ from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.own_code import OwnCode, is_own
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.pooled import members
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
@@ -122,7 +123,7 @@ def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:
     for place in places:
         what = f"drawing {share:,} samples of node {place}, from which words such as auto become numbers,"
         with OwnCode(what, MemoryError):
-            found.append(_looked_at(source.nodes[place], share))
+            found.append(_sample(source, place, share))
     points, targets = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     owners = np.repeat(places, [len(points) for points, _ in found])
     new = _first_time(points, targets, owners)
@@ -137,6 +138,20 @@ def _first_time(points: Array, targets: Array, owners: Owners) -> Owners:
     rows = np.column_stack([points.reshape(len(points), -1), targets.reshape(len(points), -1), owners])
     _, places = np.unique(rows, axis=0, return_index=True)
     return np.sort(places)
+
+
+def _sample(source: Source, place: int, count: int) -> tuple[Array, Array]:
+    """Return samples of a node, its first ones; of rows in the order of time some of all, since the first days differ.
+
+    These are drawn at random: an even spacing might meet the same hour of all days.
+    """
+    node = source.nodes[place]
+    rows = 0 if source.lengths is None or not source.in_order else source.lengths[place] // source.epochs
+    if rows <= count:
+        return _looked_at(node, count)
+    points, targets = _looked_at(node, rows)
+    some = np.sort(generator(0, Role.SPLIT, 4, place).choice(rows, count, replace=False))
+    return points[some], targets[some]
 
 
 def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:

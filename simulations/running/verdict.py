@@ -90,6 +90,7 @@ def findings(
     learner: Mapping[str, Any],
     advise: Callable[[], str],
     forgetful: bool = False,
+    held_out: str = "",
 ) -> dict[str, str]:
     """Return the warnings about a complete run, a sentence each; empty where nothing is wrong.
 
@@ -107,6 +108,8 @@ def findings(
         Says what to try where the risk is worse than the constant's.
     forgetful : bool
         Whether nodes forget their functions while they are not awake: one that has just come back is not judged.
+    held_out : str
+        Which rows are held out, in words.
 
     Returns
     -------
@@ -116,7 +119,7 @@ def findings(
     found = {
         NOTHING_LEARNED: _nothing_learned(report, learner, forgetful),
         EVERYTHING_KEPT: _everything_kept(report, rule, learner),
-        WORSE_THAN_CONSTANT: _worse_than_constant(report, base, advise),
+        WORSE_THAN_CONSTANT: _worse_than_constant(report, base, advise, held_out),
     }
     return {kind: text for kind, text in found.items() if text}
 
@@ -172,7 +175,7 @@ def unreached(
     return {NOTHING_REACHED: f"nothing reached {empty} of {len(without)} nodes without data: {remedy}"}
 
 
-def _worse_than_constant(report: Report, base: Baseline, advise: Callable[[], str]) -> str:
+def _worse_than_constant(report: Report, base: Baseline, advise: Callable[[], str], held_out: str) -> str:
     risks = _measured_risks(report, base)
     if not risks:
         return ""
@@ -182,7 +185,8 @@ def _worse_than_constant(report: Report, base: Baseline, advise: Callable[[], st
     count = sum(_exceeds(risks[node], base.each[node]) for node in risks)
     return (
         f"worse than the constant prediction at {_of(count, len(risks))}: risk {risk:.3g}, where the best constant of "
-        f"what was learned from has {base.constant:.3g} on the same held-out data: {advise()}"
+        f"what was learned from has {base.constant:.3g} on the same held-out data{held_out and f' ({held_out})'}: "
+        f"{advise()}"
     )
 
 

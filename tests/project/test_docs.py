@@ -122,8 +122,8 @@ def test_the_commands_for_logs_of_robots_learn_in_the_order_of_time(
     for line in (lines[0], f"{lines[1]} --set rounds=30 --set stream.missing=drop --out run"):
         answer = run(*shlex.split(line))
         assert answer.code == 0, answer.err
-    stream = read_run("run").config["stream"]
-    assert (stream["order"], stream["time_column"]) == ("time", "stamp")
+    order = "later: the last 20% of each node's rows, in the order of stamp"
+    assert read_run("run").facts["held_out"] == order
     model = load_model("run", "amy")
     assert model.predict([[0.5, 0.5]]).shape[0] == 1  # x and y: the time is no input
 

@@ -184,7 +184,7 @@ def test_cycles_are_sines_and_cosines_of_hour_weekday_and_season(tmp_path: Path)
         week = 2 * np.pi * (moment.weekday() / 7 + moment.hour / 24 / 7)
         assert values[1:5] == pytest.approx([np.sin(hour), np.cos(hour), np.sin(week), np.cos(week)], abs=1e-9)
         assert values[6] > 0.97  # about the turn of the year
-    with pytest.raises(ValueError, match='times = "years" must be "days" or "cycles"'):
+    with pytest.raises(ValueError, match='times = "years" must be "auto", "days" or "cycles"'):
         File(tmp_path / "t.csv", times="years")  # type: ignore[arg-type]
 
 
@@ -209,10 +209,11 @@ def test_rows_are_seen_in_the_order_of_their_times(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no such input: name one as stream.time_column"):
         File(tmp_path / "t.csv", order="time", features=("k",)).open(2, 0, 9, None)
     with pytest.raises(ValueError, match='time_column = "when" is for order = "time"'):
-        File(tmp_path / "t.csv", time_column="when")
+        File(tmp_path / "t.csv", order="shuffled", time_column="when")
     text = write_for(tmp_path / "t.csv", tmp_path / "t.toml", nodes="node")
     assert '"when" becomes days since the first' in text
-    assert '# order = "time"' in (tmp_path / "t.toml").read_text()
+    assert "held-out rows are later: the last 20% of each node's rows, in the order of when (stream.order = " in text
+    assert '\norder = "auto"          # of when; ' in (tmp_path / "t.toml").read_text()
 
 
 def test_dates_and_times_of_day_in_two_columns_are_one_order(tmp_path: Path) -> None:

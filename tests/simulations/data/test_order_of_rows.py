@@ -77,7 +77,7 @@ def test_nodes_keep_the_same_rows_whatever_the_order(tmp_path: Path) -> None:
 
 
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match='order = "random" must be "shuffled", "file" or "time"'):
+    with pytest.raises(ValueError, match='order = "random" must be "auto", "shuffled", "file" or "time"'):
         File(tmp_path / "a.npz", order="random")  # type: ignore[arg-type]
 
 

@@ -160,7 +160,9 @@ def test_a_damaged_coding_is_refused(folder: Path, tmp_path: Path, changed: dict
 
 def test_a_coding_is_read_back_as_it_was_written() -> None:
     columns = (
-        CodedColumn("when", "time", zoned=True, cycles=True, origin=1.5e15 + 1 / 3, fill=0.1, written="day"),
+        CodedColumn(
+            "when", "time", zoned=True, cycles=("hour", "season"), origin=1.5e15 + 1 / 3, fill=0.1, written="day"
+        ),
         CodedColumn("size", "ranks", ("small", "large"), fill=1.0),
     )
     coding = Coding(columns, "last")
