@@ -9,6 +9,7 @@ from kernelswarm.agents.nodes.agent import Agent, LossyAgent
 from kernelswarm.agents.nodes.lossy_population import LossyPopulation
 from kernelswarm.agents.nodes.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.nodes.node import Node
+from kernelswarm.agents.nodes.passes import obstacle
 from kernelswarm.agents.nodes.population import Population
 from kernelswarm.agents.nodes.rounds import run_rounds
 from kernelswarm.agents.nodes.stacked import LossyStackedAgent, StackedAgent
@@ -45,7 +46,7 @@ def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
     form_of = feature_form if isinstance(rule, ParameterRule) else learner_form
     for learner in dict.fromkeys(learners):
         if isinstance(form_of(learner), PlainLearner):
-            return f"the learner {type(learner).__name__}"
+            return obstacle(learner) or f"the learner {type(learner).__name__}"
         for kind, part in (("loss", learner.loss), ("kernel", getattr(learner, "kernel", None))):
             if part is not None and not hands_over(part):
                 return f"the {kind} {type(part).__name__}"

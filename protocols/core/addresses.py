@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError, TypingError
+from numba.core.errors import NumbaError, TypingError, UnsupportedBytecodeError
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from kernelswarm.arrays import Array
@@ -36,6 +36,9 @@ COUNTS_OUT = Contiguous(types.int64, 1)
 
 SAFE = {"exact", "promote", "safe"}
 """Numba's name of a conversion without loss."""
+
+REFUSALS = NumbaError, UnsupportedBytecodeError, TypeError, AssertionError, NotImplementedError
+"""What numba raises where a function cannot be compiled."""
 
 NONE = -1
 """In place of the address of a missing function."""
@@ -73,7 +76,7 @@ def ready(function: Compiled, signature: Signature) -> Compiled:
         keep(function)
         try:
             compiled.compile(signature)
-        except (NumbaError, TypeError) as cause:
+        except REFUSALS as cause:
             raise ValueError(f"{compiled.__name__} does not compile as {signature}: {cause}") from cause
     return function
 
