@@ -156,7 +156,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         kernel has one length for all; unless another form errs clearly less on held-out rows.
     trend : bool or "auto"
         Whether an affine function of X is learned beside that of the gaussian kernel, as kernel ``trended``. "auto"
-        takes one where it makes the first data clearly likelier.
+        takes one where it makes the first data likelier, and none where the bandwidth is given in numbers.
     kernel, fit_intercept, shuffle, first, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule
@@ -196,11 +196,12 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         kernel = super()._kernel(points)
         if not isinstance(self.trend, bool | np.bool_) and not (isinstance(self.trend, str) and self.trend == "auto"):
             raise InputError(f'trend = {shown(self.trend)} must be True, False or "auto", which asks the data')
-        if isinstance(kernel, Trended) or self.trend is False:
+        if isinstance(kernel, Trended) or (isinstance(self.trend, bool | np.bool_) and not self.trend):
             return kernel
-        if type(kernel) is Gaussian:
+        wanted = self.trend != "auto"
+        if type(kernel) is Gaussian and (wanted or isinstance(kernel.bandwidth, str)):
             return Trended(kernel.bandwidth)
-        if self.trend == "auto":
+        if not wanted:
             return kernel
         raise InputError(
             f"trend = {shown(self.trend)} stands beside kernel = {kernel}, and only the gaussian kernel takes one: "
@@ -212,13 +213,14 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
             return super()._measured(kernel, sample)
         alone = Gaussian(kernel.bandwidth)
         found = trends.found(
-            sample, lambda known: super(KernelRegressor, self)._measured(alone, known), bool(self.trend is True)
+            sample, lambda known: super(KernelRegressor, self)._measured(alone, known), self.trend != "auto"
         )
         return kernel.with_trend(found) if found.trend > 0.0 else Gaussian(found.bandwidth)
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         super()._begin(samples, classes, epoch)
-        self.training_error_ = self.leave_one_out_error_ = None
+        self.training_error_: float | None = None
+        self.leave_one_out_error_: float | None = None
 
     def _learn(self, samples: Samples) -> None:
         super()._learn(samples)

@@ -97,7 +97,6 @@ def test_a_training_error_far_below_that_of_rows_left_out_is_said() -> None:
     with pytest.warns(ConvergenceWarning, match="on a row left out"):
         model = KernelRegressor(110, random_state=0, ridge=0.01, bandwidth=3.0).fit(x[:150], y[:150])
     held_out = np.mean((model.predict(x[150:]) - y[150:]) ** 2) / np.var(y[150:])
-    assert model.model_order_ < 140
     assert 5.0 * model.training_error_ < model.leave_one_out_error_
     assert 0.5 * held_out < model.leave_one_out_error_
 
