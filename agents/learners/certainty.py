@@ -237,8 +237,8 @@ class Posterior:
 
             h_i = w_i z_i' inv(sum_n w_n z_n z_n' + lambda / scale I) z_i
 
-        Left out of the fit, sample i has the residual ``(y_i - f(x_i)) / (1 - h_i)``. H itself is not taken, since of a
-        point that has entered late it knows what earlier samples' projections told.
+        Left out of the fit, sample i has the residual ``(y_i - f(x_i)) / (1 - h_i)``. H itself is not taken: of a point
+        that has entered late it holds the projections of earlier samples alone.
         """
         assert self.factor is not None
         images = np.sqrt(weights)[:, np.newaxis] * (self._rows(points) @ np.tril(self.factor).T)
