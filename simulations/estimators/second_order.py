@@ -12,6 +12,7 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, sample_for
 from kernelswarm.agents.parts import trends
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
+from kernelswarm.agents.parts.bandwidths import WIDER as WIDENED
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Trended
 from kernelswarm.agents.parts.sample import Sample, spaced
 from kernelswarm.agents.parts.schedules import Constant
@@ -89,8 +90,9 @@ class _SecondOrder(PolkEstimator):
     def _measured(self, kernel: Any, sample: Sample) -> Any:
         """Return the kernel with the numbers that suit steps to the end, where its bandwidth is a word."""
         if automatic_keys(kernel) and self._says("auto") and takes(self.kernel, "auto"):
-            # Steps go to the end: the best width is a matter of how many samples come, which few cannot tell.
-            return replace(kernel, bandwidth=tried(self._usual(sample.points), sample, kernel, self._share, False))
+            # Steps go to the end: how narrow lengths should be is a matter of how many samples come, which few cannot
+            # show. Where twice the usual length errs far less, as among heavy tails, more samples change little.
+            return replace(kernel, bandwidth=tried(self._usual(sample.points), sample, kernel, self._share, (WIDENED,)))
         if automatic_keys(kernel) and (self._says("auto") or self._says("median")):
             kernel = kernel.resolved(sample)
             return replace(kernel, bandwidth=WIDER * kernel.bandwidth)
