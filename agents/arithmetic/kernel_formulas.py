@@ -5,8 +5,9 @@ whichever other rows are in the call; a node may therefore be evaluated alone or
 
 Each kernel is a function with the signature `KERNEL` of `compiled`: (n, p) points and (m, p) centers fill the first m
 columns of the values, all C-contiguous. Its numbers come as one array: its own parameters (bandwidth; bandwidth;
-bandwidth, smoothness; bandwidth, degrees; scale, offset, degree), then a factor for each input where the inputs have
-length scales of their own. `polynomial_diagonal` is one with the signature `DIAGONAL`.
+bandwidth, smoothness; bandwidth, degrees; bandwidth, trend, its known inputs, their centers and factors; scale, offset,
+degree), then a factor for each input where the inputs have length scales of their own. `polynomial_diagonal` and
+`trended_diagonal` have the signature `DIAGONAL`.
 """
 
 import math
@@ -252,6 +253,57 @@ def student_t(numbers: Array, points: Array, centers: Array, values: Array) -> N
         for j in range(centers.shape[0]):
             square = values[i, j] / (degrees * bandwidth * bandwidth)
             values[i, j] = math.exp(-0.5 * (degrees + 1.0) * math.log1p(square))
+
+
+@cached_njit
+def _scaled(numbers: Array, rows: Array) -> Array:
+    """Return rows minus the center, times the factors, of a trend's inputs; as they are where it knows none."""
+    known = int(numbers[2])
+    scaled: Array = np.empty(rows.shape)
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            scaled[i, k] = (rows[i, k] - numbers[3 + k]) * numbers[3 + known + k] if known else rows[i, k]
+    return scaled
+
+
+@cached_njit
+def _add_trend(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    (n, inputs), m = points.shape, centers.shape[0]
+    factor = numbers[1] / (1.0 + inputs)
+    first, second = _scaled(numbers, points), _scaled(numbers, centers)
+    if inputs > NARROW:
+        products = np.dot(first, second.T)
+        for i in range(n):
+            for j in range(m):
+                values[i, j] += factor * (1.0 + products[i, j])
+        return
+    for i in range(n):
+        for j in range(m):
+            product = 1.0
+            for k in range(inputs):
+                product += first[i, k] * second[j, k]
+            values[i, j] += factor * product
+
+
+@njit_no_refcount
+def trended(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate exp(-||x - y||^2 / (2 bandwidth^2)) + trend (1 + u.v) / (1 + p), u and v the scaled points."""
+    bandwidth, place = numbers[0], 3 + 2 * int(numbers[2])
+    _distances(points, centers, line(numbers, place, len(numbers) - place), values)
+    _decay(values, -0.5 / (bandwidth * bandwidth), points.shape[0], centers.shape[0])
+    _add_trend(numbers, points, centers, values)
+
+
+@njit_no_refcount
+def trended_diagonal(numbers: Array, points: Array, values: Array) -> None:
+    """Evaluate 1 + trend (1 + ||u||^2) / (1 + p)."""
+    known, inputs = int(numbers[2]), points.shape[1]
+    for i in range(points.shape[0]):
+        total = 1.0
+        for k in range(inputs):
+            scaled = (points[i, k] - numbers[3 + k]) * numbers[3 + known + k] if known else points[i, k]
+            total += scaled * scaled
+        values[i] = 1.0 + numbers[1] / (1.0 + inputs) * total
 
 
 @njit_no_refcount

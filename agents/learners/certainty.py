@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
@@ -65,15 +66,18 @@ class CertainDescent(Descent):
         Where noise and function are Gaussian processes, r times as large the one as the other, kernel ridge regression
         with the ridge r is the best predictor (`noise_ratio`). It is at least that of targets without noise: with less,
         what is known is held so firmly that neighbours no longer move it. Of classes the process regresses on their
-        indicators, and logistic losses take a quarter of r.
+        indicators, and logistic losses take a quarter of r. The least ridge is in units of what the kernel has beside a
+        trend, which is as good as known after a few samples.
         """
         kernel = self.kernel
         seen = replace(
             sample, gram=lambda chosen: kernel_rows(kernel, chosen, chosen), diagonal=partial(kernel_diagonal, kernel)
         )
         ratio, _ = seen.noise
-        ridge = max(RIDGE_OF_CLASSES, OVERLAP * ratio) if seen.classes else max(RIDGE_OF_NUMBERS, ratio)
-        return replace(self, ridge=ridge * seen.mean_gain)  # type: ignore[type-var]
+        least, ratio = (RIDGE_OF_CLASSES, OVERLAP * ratio) if seen.classes else (RIDGE_OF_NUMBERS, ratio)
+        gain: float = seen.mean_gain
+        ridge = max(least * getattr(kernel, "remainder", gain), ratio * gain)
+        return replace(self, ridge=ridge)  # type: ignore[type-var]
 
     @property
     def adaptive(self) -> bool:
@@ -225,6 +229,23 @@ class Posterior:
         in the dictionary's span: it is no smaller, and hardly larger where samples are.
         """
         return self if times == 1.0 else replace(self, root=self.root / math.sqrt(times))
+
+    def leverage(self, points: Array, weights: Array) -> Array:
+        """Return how far the function at each of its samples follows that sample's target, (n,), in [0, 1).
+
+        With z_i the image of sample i in the span of the dictionary, and its weight w_i,
+
+            h_i = w_i z_i' inv(sum_n w_n z_n z_n' + lambda / scale I) z_i
+
+        Left out of the fit, sample i has the residual ``(y_i - f(x_i)) / (1 - h_i)``. H itself is not taken: of a point
+        that has entered late it holds the projections of earlier samples alone.
+        """
+        assert self.factor is not None
+        images = np.sqrt(weights)[:, np.newaxis] * (self._rows(points) @ np.tril(self.factor).T)
+        known = images.T @ images
+        known.flat[:: len(known) + 1] += self.ridge / self.scale
+        found: Array = np.sum(solve_triangular(np.linalg.cholesky(known), images.T, lower=True) ** 2, axis=0)
+        return found
 
     def ignorance(self, points: Array) -> Array:
         """Return the posterior over the prior deviation at ``points`` (n, p): (n,), 1 far from all samples."""

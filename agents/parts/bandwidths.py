@@ -21,6 +21,9 @@ Bandwidth = float | tuple[float, ...] | Literal["auto", "median", "relevance"]
 
 WORDS: tuple[Literal["auto", "median", "relevance"], ...] = ("auto", "median", "relevance")
 
+Multiples = tuple[tuple[float, ...], ...]
+"""Rows of multiples of lengths, each tried for as long as the next is better."""
+
 Form = Literal["median", "deviation", "relevance"]
 """The proportions of lengths: one for all inputs, each input's deviation, or its relevance."""
 
@@ -51,8 +54,9 @@ STRAYED = 1000.0
 """A standard deviation this many times that of the middle nine tenths is one of few outliers; heavy tails, which are
 to keep theirs, come to some dozens."""
 
-FACTORS = (2.0, 4.0, 8.0), (0.5, 0.25)
-"""Multiples that "auto" tries of lengths, each way for as long as the next is better."""
+WIDER = tuple(2.0**k for k in range(1, 11))
+FACTORS = WIDER, tuple(0.5**k for k in range(1, 6))
+"""Multiples that "auto" tries of lengths, each way for as long as the next is better: data decide where that ends."""
 
 DOUBLED, OTHER = 0.8, 0.9
 """What the error must fall by to pay for lengths twice or half as long, and for another form: more data than the sample
@@ -126,7 +130,7 @@ def resolved(kernel: Scaled, sample: Sample) -> Bandwidth:
         asked.update(b"" if array is None else np.ascontiguousarray(array).data)
     key = asked.digest()
     if key not in _known:
-        _known[key] = tried("median", sample, kernel, lambda lengths: SHARE, sample.multiples)
+        _known[key] = tried("median", sample, kernel, lambda lengths: SHARE, FACTORS if sample.multiples else ())
     return _known[key]
 
 
@@ -214,7 +218,7 @@ def relevance(sample: Sample) -> Array:
 
 
 def tried(
-    usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], float], multiples: bool = True
+    usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], float], multiples: Multiples = FACTORS
 ) -> Bandwidth:
     """Choose lengths by the error of kernel ridge regression on rows that it was not fitted to.
 
@@ -235,8 +239,8 @@ def tried(
         With any bandwidth.
     share : callable
         The usual width of lengths (p,) or () in which the median distance is 1, as a share of them.
-    multiples : bool
-        Whether other widths than the usual one are tried.
+    multiples : tuples of float
+        Other widths than the usual one that are tried.
     """
     values = sample.values
     rows = spaced(len(values), min(TRIED, int((WORK / sample.points.shape[1]) ** 0.5)))
@@ -279,10 +283,10 @@ class _Trial:
         self.common: tuple[float, ...] = (1.0,) if self.together[0].all() else SHARED
         self.attempts: list[_Attempt] = []
 
-    def judge(self, form: Form, lengths: Array, worth: float, multiples: bool) -> None:
+    def judge(self, form: Form, lengths: Array, worth: float, multiples: Multiples) -> None:
         """Try lengths, and perhaps multiples of them; costs are divided by what the form is ``worth``."""
         first = self._attempt(form, 1.0, lengths, worth)
-        for factors in FACTORS if multiples else ():
+        for factors in multiples:
             best = first
             for factor in factors:
                 last, best = best, self._attempt(form, factor, lengths, worth)

@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
 from kernelswarm.agents.arithmetic import kernel_formulas
 from kernelswarm.agents.arithmetic.abi import DIAGONAL, KERNEL, CompiledKernel
-from kernelswarm.agents.parts import bandwidths
+from kernelswarm.agents.parts import bandwidths, trends
 from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.arrays import Array
@@ -237,6 +237,111 @@ class StudentT(_Scaled):
 
 
 @dataclass(frozen=True)
+class Trended(_Scaled):
+    """Gaussian kernel plus a linear one: exp(-||x - y||^2 / (2 bandwidth^2)) + trend (1 + u.v) / (1 + p).
+
+    u and v are the points minus ``center``, over ``unit``. Its functions are an affine one plus a smooth remainder; far
+    from all samples the affine one remains.
+
+    Parameters
+    ----------
+    bandwidth
+        As of the gaussian kernel.
+    trend
+        Not negative: the variance of the affine function over that of the remainder. "auto", the default, is the most
+        likely of a few values on a sample of the data, as a Gaussian process, and 0 where none makes the data likelier.
+    center, unit
+        A number for each input; none stands for 0 and 1. With ``trend = "auto"`` they are the sample's means and
+        standard deviations where they are not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Trended(bandwidth=1.0, trend=3.0).cross(np.array([[2.0, 0.0]]), np.array([[2.0, 0.0]]))
+    array([[6.]])
+    """
+
+    bandwidth: Bandwidth = "auto"
+    trend: float | Literal["auto"] = "auto"
+    center: tuple[float, ...] = ()
+    unit: tuple[float, ...] = ()
+    supremum: ClassVar[float | None] = None
+    remainder: ClassVar[float] = 1.0  # kappa(x, x) without the trend
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.trend != "auto":
+            object.__setattr__(self, "trend", _nonnegative("trend", self.trend))
+        center = tuple(_entry(f"center[{place}]", value) for place, value in enumerate(self.center))
+        unit = tuple(_factor(f"unit[{place}]", value) for place, value in enumerate(self.unit))
+        if len(center) != len(unit):
+            raise RefusedKey(
+                "unit", f"has {len(unit)} entries, and center has {len(center)}: give both for each input, or none"
+            )
+        if center and isinstance(self.bandwidth, tuple) and len(self.bandwidth) != len(center):
+            raise RefusedKey(
+                "center", f"has {len(center)} entries, and bandwidth has {len(self.bandwidth)}: give one for each input"
+            )
+        object.__setattr__(self, "center", center)
+        object.__setattr__(self, "unit", unit)
+
+    _formula = staticmethod(kernel_formulas.trended)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        if self.trend == "auto":
+            raise RefusedKey(
+                "trend",
+                '= "auto" is a word that training data turn into a number before learning starts: take '
+                "kernel.resolved(sample), or give a number",
+            )
+        known = (float(self.trend), float(len(self.center)), *self.center, *(1.0 / width for width in self.unit))
+        return bandwidths.numbers(self.bandwidth, *known)
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """The keys that hold a word."""
+        return (*super().automatic, *(("trend",) if self.trend == "auto" else ()))
+
+    @property
+    def inputs(self) -> int | None:
+        """The number of inputs that it needs; None for any number."""
+        return len(self.center) or super().inputs
+
+    def resolved(self, sample: Sample) -> Self:
+        """Return the kernel with numbers for its words, from a sample of the data."""
+        if self.trend != "auto":
+            return super().resolved(sample)
+        plain = Gaussian(self.bandwidth)
+        return self.with_trend(trends.found(sample, plain.resolved))
+
+    def with_trend(self, found: trends.Found) -> Self:
+        """Return the kernel with what was found of its words, beside what was given."""
+        known = (self.center, self.unit) if self.center else (found.center, found.unit)
+        return replace(self, bandwidth=found.bandwidth, trend=found.trend, center=known[0], unit=known[1])
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+        if self.center and points.shape[1] != len(self.center):
+            raise RefusedKey(
+                "center",
+                f"has {len(self.center)} entries, and points have {points.shape[1]} inputs: give one for each input",
+            )
+        return super().cross(points, centers)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel's functions and numbers for compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, diagonal=kernel_formulas.trended_diagonal)
+
+    def diagonal(self, points: Array) -> Array:
+        """Evaluate 1 + trend (1 + ||u||^2) / (1 + p): (n, p) gives (n,)."""
+        values = np.empty(len(points))
+        sole(kernel_formulas.trended_diagonal, DIAGONAL)(self._numbers, np.ascontiguousarray(points), values)
+        return values
+
+
+@dataclass(frozen=True)
 class Polynomial(_Compiled):
     """Polynomial kernel (scale x.y + offset)^degree, unbounded.
 
@@ -328,6 +433,12 @@ def _factor(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 1e-100 <= float(value) <= 1e100:
         raise RefusedKey(name, f"= {value!r} must be positive, within 1e-100 to 1e100: use a factor such as 1 / inputs")
     return float(value)  # an int or a numpy scalar would make numba compile a second version
+
+
+def _entry(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not -1e100 <= float(value) <= 1e100:
+        raise RefusedKey(name, f"= {value!r} must be within -1e100 to 1e100: use the mean of the input")
+    return float(value)
 
 
 def _nonnegative(name: str, value: object) -> float:

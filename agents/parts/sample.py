@@ -143,7 +143,7 @@ def _most_likely(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tu
     together = owners[:, None] == owners[None, :]
     least, found = np.inf, (float(RIDGES[0]), 0.0)
     for share in (1.0,) if together.all() else SHARED:
-        surprises, amplitudes = _surprises(gram / scale * np.where(together, 1.0, share), values)
+        surprises, amplitudes = surprises_by_ridge(gram / scale * np.where(together, 1.0, share), values)
         best = int(np.argmin(surprises))
         if surprises[best] < least:
             least = float(surprises[best])
@@ -161,7 +161,7 @@ def _expected_difference(gram: Array, values: Array, owners: npt.NDArray[np.intp
     likelihoods, ridges = np.empty(len(OWN)), np.empty(len(OWN))
     for place, own in enumerate(OWN):
         with np.errstate(invalid="ignore"):  # a kernel of few bits is not positive semidefinite at the least ridges
-            surprises, _ = _surprises(shape * np.where(together, 1.0, 1.0 - own), turned, rest, noise)
+            surprises, _ = surprises_by_ridge(shape * np.where(together, 1.0, 1.0 - own), turned, rest, noise)
         surprises = np.where(np.isfinite(surprises), surprises, np.inf)
         best = int(np.argmin(surprises))
         likelihoods[place], ridges[place] = -0.5 * surprises[best], RIDGES[best]
@@ -199,7 +199,7 @@ def _by_node(
     return np.hstack(columns), np.concatenate(owning), rest, noise
 
 
-def _surprises(matrix: Array, values: Array, rest: int = 0, noise: float = 0.0) -> tuple[Array, Array]:
+def surprises_by_ridge(matrix: Array, values: Array, rest: int = 0, noise: float = 0.0) -> tuple[Array, Array]:
     """Compute twice the negative logarithm of likelihood times belief for each r of `RIDGES`, and each's amplitude a.
 
     ``rest`` more values of each output have the sum of squares ``noise``, and the process does not reach them.

@@ -285,7 +285,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
             self._kind,
             {
                 "loss": loss,
-                "kernel": kernel_for(self.kernel, self._lengths(points), points),
+                "kernel": self._kernel(points),
                 "step_size": step_size,
                 **self._particular(),
                 "batch_size": 1 if batched else self.batch_size,
@@ -327,9 +327,9 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         self._passes_of = {False: passes.Pass(learner)}
         remember(self)
 
-    def _lengths(self, points: Points) -> Any:
-        """Return the bandwidth, or the word for it, of a kernel that has none of its own."""
-        return self._word()
+    def _kernel(self, points: Points) -> Kernel:
+        """Return the kernel, whose words are resolved later."""
+        return kernel_for(self.kernel, self._word(), points)
 
     def _word(self) -> Any:
         """Return the bandwidth; for "auto" "median" where the kernel does not know that word."""
@@ -422,10 +422,14 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     def _judge(self, samples: Samples) -> None:
         """Warn where what was learned is of no use, as seen on the training data itself."""
-        with self._threads():
-            found = message(self.learner_, self.state_.function, samples)
+        found = self._fault(samples)
         if found is not None:
             warnings.warn(f"{type(self).__name__}: {found}", ConvergenceWarning, stacklevel=4)
+
+    def _fault(self, samples: Samples) -> str | None:
+        """Return what is wrong with what was learned, and the remedy; None where nothing is."""
+        with self._threads():
+            return message(self.learner_, self.state_.function, samples)
 
     def _weighted(self, points: Points, targets: Array, sample_weight: Any) -> Samples:
         """Return rows with their weights, without those of weight 0."""

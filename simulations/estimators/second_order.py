@@ -9,17 +9,21 @@ import numpy as np
 
 from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.resolving import automatic_keys, resolved_part, sample_for
+from kernelswarm.agents.learners.resolving import automatic_keys, sample_for
+from kernelswarm.agents.parts import trends
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
+from kernelswarm.agents.parts.bandwidths import WIDER as WIDENED
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Trended
+from kernelswarm.agents.parts.sample import Sample, spaced
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.parameters.least_squares import learn_at_most
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
-from kernelswarm.simulations.estimators.polk_estimator import PolkEstimator, takes
-from kernelswarm.simulations.estimators.rows import Samples
-from kernelswarm.simulations.records.model import Model
+from kernelswarm.simulations.estimators.polk_estimator import LOOKED_AT, PolkEstimator, takes
+from kernelswarm.simulations.estimators.rows import Points, Samples, dense, in_units
+from kernelswarm.simulations.records.model import Model, evaluated
 
 WIDER = 1.5
 """A factor on the bandwidth "median", which suits gradient descent: that learns slowly along wide kernels' small
@@ -35,6 +39,9 @@ SAMPLES_PER_INPUT = 10
 FEWEST_STEPS, FEWEST_OF_CLASSES = 256, 128
 """The budget follows the dictionary's size by at most a tenth a step, and overshoots where steps are few. Squared
 hinges offer fewer points, and overshoot later."""
+
+GROSS = 5.0, 0.25
+"""A leave-one-out error so many times the training error, and so large a share of the variance, is worth a warning."""
 
 LARGEST_BATCH = 64
 """Matrix products of larger batches are hardly faster, and points would be chosen less often."""
@@ -77,16 +84,19 @@ class _SecondOrder(PolkEstimator):
         return isinstance(self.bandwidth, str) and self.bandwidth == word
 
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
-        kernel: Any = learner.kernel
+        kernel = self._measured(learner.kernel, sample_for(learner, points, targets, outputs))
+        return super()._fitted(replace(learner, kernel=kernel), points, targets, outputs)
+
+    def _measured(self, kernel: Any, sample: Sample) -> Any:
+        """Return the kernel with the numbers that suit steps to the end, where its bandwidth is a word."""
         if automatic_keys(kernel) and self._says("auto") and takes(self.kernel, "auto"):
-            sample = sample_for(learner, points, targets, outputs)
-            # Steps go to the end: the best width is a matter of how many samples come, which few cannot tell.
-            lengths = tried(self._usual(points), sample, kernel, self._share, multiples=False)
-            learner = replace(learner, kernel=replace(kernel, bandwidth=lengths))
-        elif automatic_keys(kernel) and (self._says("auto") or self._says("median")):
-            kernel = resolved_part(kernel, learner, points, targets, outputs)
-            learner = replace(learner, kernel=replace(kernel, bandwidth=WIDER * kernel.bandwidth))
-        return super()._fitted(learner, points, targets, outputs)
+            # Steps go to the end: how narrow lengths should be is a matter of how many samples come, which few cannot
+            # show. Where twice the usual length errs far less, as among heavy tails, more samples change little.
+            return replace(kernel, bandwidth=tried(self._usual(sample.points), sample, kernel, self._share, (WIDENED,)))
+        if automatic_keys(kernel) and (self._says("auto") or self._says("median")):
+            kernel = kernel.resolved(sample)
+            return replace(kernel, bandwidth=WIDER * kernel.bandwidth)
+        return kernel.resolved(sample) if automatic_keys(kernel) else kernel
 
     def _usual(self, points: Array) -> Form:
         """Return the form of lengths that is taken where held-out rows do not clearly ask for another."""
@@ -146,6 +156,9 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         As of `PolkRegressor`, but that "median" is 0.6 of the median distance. "auto" is "relevance" with lengths that
         suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each, or where the
         kernel has one length for all; unless another form errs clearly less on held-out rows.
+    trend : bool or "auto"
+        Whether an affine function of X is learned beside that of the gaussian kernel, as kernel ``trended``. "auto"
+        takes one where it makes the first data likelier, and none where the bandwidth is given in numbers.
     kernel, fit_intercept, shuffle, first, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule
@@ -161,6 +174,11 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     ----------
     dictionary_, dual_coef_, intercept_, model_order_, model_, n_features_in_
         As of `PolkRegressor`.
+    training_error_, leave_one_out_error_ : float or None
+        The mean square error as a share of the variance, on up to 1,000 of the rows of `fit`: with all of them learned,
+        and with each left out in turn, ``(y - f) / (1 - h)`` with the leverage h in the span of the dictionary. The
+        choice of lengths and points is not repeated, so that it is a lower bound, about. None after `partial_fit`, with
+        ``forgetting``, and with other losses than the squared one.
 
     Examples
     --------
@@ -173,7 +191,70 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
 
     loss: Any = "squared"
     bandwidth: Any = "auto"
+    trend: bool | Literal["auto"] = "auto"
     _boldness, _forgotten, _fewest_steps = 1.0, 0.02, FEWEST_STEPS
+
+    def _kernel(self, points: Points) -> Kernel:
+        kernel = super()._kernel(points)
+        if not isinstance(self.trend, bool | np.bool_) and not (isinstance(self.trend, str) and self.trend == "auto"):
+            raise InputError(f'trend = {shown(self.trend)} must be True, False or "auto", which asks the data')
+        if isinstance(kernel, Trended) or (isinstance(self.trend, bool | np.bool_) and not self.trend):
+            return kernel
+        wanted = self.trend != "auto"
+        if type(kernel) is Gaussian and (wanted or isinstance(kernel.bandwidth, str)):
+            return Trended(kernel.bandwidth)
+        if not wanted:
+            return kernel
+        raise InputError(
+            f"trend = {shown(self.trend)} stands beside kernel = {kernel}, and only the gaussian kernel takes one: "
+            'leave trend at "auto"'
+        )
+
+    def _measured(self, kernel: Any, sample: Sample) -> Any:
+        if not isinstance(kernel, Trended) or kernel.trend != "auto":
+            return super()._measured(kernel, sample)
+        alone = Gaussian(kernel.bandwidth)
+        found = trends.found(
+            sample, lambda known: super(KernelRegressor, self)._measured(alone, known), self.trend != "auto"
+        )
+        return kernel.with_trend(found) if found.trend > 0.0 else Gaussian(found.bandwidth)
+
+    def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
+        super()._begin(samples, classes, epoch)
+        self.training_error_: float | None = None
+        self.leave_one_out_error_: float | None = None
+
+    def _learn(self, samples: Samples) -> None:
+        super()._learn(samples)
+        self.training_error_ = self.leave_one_out_error_ = None
+
+    def _fault(self, samples: Samples) -> str | None:
+        learner: Any = self.learner_
+        known = learner.posterior(self.state_)
+        if known is None or learner.forgetting != 1.0 or not known.function.order:
+            return super()._fault(samples)
+        some = in_units(samples.taken(spaced(samples.size, LOOKED_AT)), self._unit)
+        points, weights = dense(some.points), np.ones(some.size) if some.weights is None else some.weights
+        with self._threads():
+            residuals = some.targets - evaluated(self.state_.function, points)
+            others = samples.size / some.size  # each of these rows stands for so many
+            followed = known.leverage(points, self._times * others * weights) / others
+        center = np.average(some.targets, axis=0, weights=weights)
+        variance = float(np.average(np.sum((some.targets - center) ** 2, axis=1), weights=weights))
+        with np.errstate(over="ignore"):
+            errors = [
+                float(np.average(np.sum(each**2, axis=1), weights=weights)) / variance if variance > 0.0 else 0.0
+                for each in (residuals, residuals / (1.0 - followed)[:, np.newaxis])
+            ]
+        self.training_error_, self.leave_one_out_error_ = errors
+        factor, share = GROSS
+        found = [super()._fault(samples)]
+        if errors[1] > max(share, factor * errors[0]):
+            found.append(
+                f"the error is {errors[0]:.2g} of the variance of y on the training data, and {errors[1]:.2g} on a row "
+                "left out of them, as new rows are: add rows, or take fewer columns"
+            )
+        return "; ".join(filter(None, found)) or None
 
     def _usual(self, points: Array) -> Form:
         count, inputs = points.shape

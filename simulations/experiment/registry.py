@@ -173,6 +173,7 @@ PARTS: dict[str, dict[str, str]] = {
         "laplacian": "kernelswarm.agents.parts.kernels:Laplacian",
         "matern": "kernelswarm.agents.parts.kernels:Matern",
         "student_t": "kernelswarm.agents.parts.kernels:StudentT",
+        "trended": "kernelswarm.agents.parts.kernels:Trended",
         "polynomial": "kernelswarm.agents.parts.kernels:Polynomial",
         "linear": "kernelswarm.agents.parts.kernels:Linear",
         "images": "kernelswarm.agents.parts.image_kernel:Images",

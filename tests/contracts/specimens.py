@@ -11,7 +11,7 @@ import numpy as np
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, PerSample, Proportional, Quadratic, TargetOrder
 from kernelswarm.agents.parts.dispersions import CentralMoments, ConditionalValueAtRisk, Semivariance, Variance
 from kernelswarm.agents.parts.image_kernel import Images
-from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, StudentT
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, StudentT, Trended
 from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
@@ -148,6 +148,8 @@ KERNELS = [
     StudentT(bandwidth=0.9, degrees=2.0),
     Polynomial(degree=3, offset=0.5, scale=0.4),
     Linear(offset=0.3),
+    Trended(bandwidth=0.8, trend=3.0),
+    Trended((0.8, 0.3, 2.0), 3.0, (0.1, -0.2, 0.0), (0.7, 1.0, 2.0)),
     Images(shape=(5, 4), bandwidth=0.8),
     Images(shape=(8, 6), spacing=1.5, bandwidth=0.5),
 ]

@@ -13,9 +13,10 @@ from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.raker import Raker
 from kernelswarm.agents.learners.resolving import sample_for
-from kernelswarm.agents.parts.bandwidths import SHARE, deviations, lengths_by, median_distance, relevance
+from kernelswarm.agents.parts.bandwidths import SHARE, deviations, lengths_by, median_distance, relevance, tried
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
+from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.arrays import Array
 from tests.helpers.samples import sample
 
@@ -137,3 +138,19 @@ def test_what_was_found_is_the_same_again_and_not_taken_for_other_targets() -> N
     assert Gaussian("auto").resolved(sample(points.copy(), targets, Squared())) == first
     assert Gaussian("auto").resolved(sample(points, targets[::-1].copy(), Squared())) != first
     assert Laplacian("auto").resolved(sample(points, targets, Squared())).bandwidth != first.bandwidth
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "begun", "nearer"),
+    [(1.0, 0.05, 1.0 / 128.0, 1.0 / 32.0), (6.0, 0.2, 8.0, 1.0)],
+    ids=["far too narrow", "far too wide"],
+)
+def test_lengths_go_on_for_as_long_as_the_held_out_error_falls(
+    rate: float, noise: float, begun: float, nearer: float
+) -> None:
+    generator = np.random.default_rng(0)
+    points = generator.uniform(-1.0, 1.0, size=(300, 1))
+    targets = np.sin(rate * points) + noise * generator.normal(size=(300, 1))
+    known = Sample(points, targets, Squared(), 1, 1, lambda points: points)
+    found = tried("median", known, Gaussian(), lambda lengths: begun * SHARE)
+    assert found == tried("median", known, Gaussian(), lambda lengths: nearer * SHARE)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial import distance
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial, StudentT
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial, StudentT, Trended
 from kernelswarm.arrays import Array
 from tests.contracts import specimens
 
@@ -41,6 +41,9 @@ def formula(kernel: Kernel, points: Array, centers: Array) -> Array:
             return np.asarray((1 + r + r**2 / 3) * np.exp(-r))
         case StudentT(bandwidth=s, degrees=n):
             return np.asarray((1 + distance.cdist(points, centers, "sqeuclidean") / (n * s**2)) ** (-(n + 1) / 2))
+        case Trended(bandwidth=s, trend=t):
+            affine = t * (1.0 + points @ centers.T) / (1.0 + points.shape[1])
+            return formula(Gaussian(s), points, centers) + affine
         case Polynomial(degree=d, offset=o, scale=a):
             return np.asarray((a * points @ centers.T + o) ** d)
         case Linear(offset=o):
@@ -190,6 +193,7 @@ def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
         "points = np.random.default_rng(0).normal(size=(4, 3))\n"
         "kernels = [k.Gaussian(1.0), k.Laplacian(1.0), k.Matern(1.0), k.Matern(1.0, 2.5)]\n"
         "kernels += [k.StudentT(1.0, 3), k.Polynomial(), k.Linear()]\n"
+        "kernels += [k.Trended(1.0, 3.0, (0.5, 0.0, 1.0), (2.0, 1.0, 0.5))]\n"
         "for kernel in kernels:\n"
         "    print(json.dumps([*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]))\n"
     )
@@ -202,6 +206,7 @@ def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
         StudentT(1.0, 3),
         Polynomial(),
         Linear(),
+        Trended(1.0, 3.0, (0.5, 0.0, 1.0), (2.0, 1.0, 0.5)),
     ]
     for kernel, line in zip(kernels, uncompiled(program).splitlines(), strict=True):
         compiled = [*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]

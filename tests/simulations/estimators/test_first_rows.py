@@ -190,6 +190,7 @@ OTHERS: dict[str, Any] = {
     "fit_intercept": False,
     "regularization": 0.01,
     "n_components": 9,
+    "trend": False,
     "ridge": 0.7,
     "forgetting": 0.9,
     "rank": 3,

@@ -24,7 +24,7 @@ def surface(samples: int, idle: int) -> tuple[Array, Array]:
 
 def lengths(x: Array, y: Array, **keys: Any) -> Any:
     # In the rows' own order, so that the sample that lengths are taken from is that of `sample` below.
-    kernel = KernelRegressor(batch_size=8, shuffle=False, **keys).fit(x, y).learner_.kernel
+    kernel = KernelRegressor(batch_size=8, shuffle=False, trend=False, **keys).fit(x, y).learner_.kernel
     return kernel.bandwidth
 
 

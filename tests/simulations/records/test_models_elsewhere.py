@@ -29,6 +29,8 @@ KERNELS = [
     {"name": "matern", "bandwidth": [0.9, 0.5], "smoothness": 2.5},
     {"name": "polynomial", "degree": 3, "offset": 0.5, "scale": 0.2},
     {"name": "linear", "offset": 0.3},
+    {"name": "trended", "bandwidth": 0.9, "trend": 3.0},
+    {"name": "trended", "bandwidth": [0.9, 0.5], "trend": 3.0, "center": [0.1, -0.2], "unit": [0.7, 2.0]},
 ]
 
 

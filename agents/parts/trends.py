@@ -1,0 +1,125 @@
+"""Whether an affine function beside the kernel makes a sample of the data likelier, and how large a part of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from kernelswarm.agents.parts.bandwidths import FEWER, Bandwidth
+from kernelswarm.agents.parts.sample import RIDGES, Sample, spaced, surprises_by_ridge
+from kernelswarm.arrays import Array
+
+SHARES = (0.3, 3.0, 30.0, 300.0)
+"""Variances of the affine function that are tried, as multiples of the remainder's."""
+
+PROMISING = 0.98
+"""The leave-one-out error of the affine function alone, as a share of the variance, below which a trend is tried."""
+
+FEWEST = 20
+"""Samples that no trend is tried on."""
+
+
+class Found(NamedTuple):
+    """What was found of a kernel with a trend: its lengths, the trend, and each input's mean and deviation."""
+
+    bandwidth: Bandwidth
+    trend: float
+    center: tuple[float, ...]
+    unit: tuple[float, ...]
+
+
+class WithLengths(Protocol):
+    """A kernel of given lengths."""
+
+    @property
+    def bandwidth(self) -> Bandwidth: ...
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
+
+
+def found(sample: Sample, fitted: Callable[[Sample], WithLengths], asked: bool = False) -> Found:
+    """Choose the trend and the lengths beside it by the marginal likelihood of a Gaussian process.
+
+    Its covariance is ``K + s (1 + Z Z') / (1 + p) + r I``, Z the standardised inputs. K has the lengths that suit the
+    targets, or those that suit what ridge regression leaves of them; s is 0 or one of `SHARES`, from 3 on towards where
+    the likelihood rises. Where ridge regression leaves nearly all of the variance to its leave-one-out residuals, and
+    where no s is likelier, it is 0.
+
+    Parameters
+    ----------
+    sample : Sample
+        Points and targets of the training data.
+    fitted : callable
+        Returns the kernel whose lengths suit a sample.
+    asked : bool
+        Whether 0 is left out.
+    """
+    points, values = sample.points, sample.values
+    usual = fitted(sample)
+    center, unit = points.mean(axis=0), points.std(axis=0)
+    unit = np.where(unit > 1e-12 * np.abs(center), unit, 0.0)
+    ends = tuple(center.tolist()), tuple(np.where(unit > 0.0, unit, 1.0).tolist())
+    scaled = np.divide(points - center, unit, out=np.zeros_like(points), where=unit > 0.0)
+    basis = np.column_stack([np.ones(len(points)), scaled]) / np.sqrt(1.0 + points.shape[1])
+    fit, left_out = ridge_regression(basis, values)
+    promising = np.mean(left_out**2) < PROMISING * np.mean(values**2) and len(points) >= FEWEST and sample.tells
+    if not (promising or asked):
+        return Found(usual.bandwidth, 0.0, *ends)
+    chosen = spaced(len(points), FEWER)
+    some, wanted = np.ascontiguousarray(points[chosen]), values[chosen]
+    linear = basis[chosen] @ basis[chosen].T
+    targets = sample.targets - fit if not sample.classes else sample.targets
+    kernels = [usual, fitted(replace(sample, targets=np.ascontiguousarray(targets)))] if promising else [usual]
+    best = np.inf, Found(usual.bandwidth, 0.0, *ends)
+    for kernel in kernels:
+        gram = kernel.cross(some, some)
+        known: dict[float, float] = {}
+
+        def surprise(trend: float, gram: Array = gram, known: dict[float, float] = known) -> float:
+            if trend not in known:
+                known[trend] = least_surprise(gram + trend * linear, wanted)
+            return known[trend]
+
+        place = 1
+        for step in (1, -1):
+            while 0 <= place + step < len(SHARES) and surprise(SHARES[place + step]) < surprise(SHARES[place]):
+                place += step
+        if not asked:
+            surprise(0.0)
+        trend = min(known, key=lambda trend: known[trend])
+        if known[trend] < best[0]:
+            best = known[trend], Found(kernel.bandwidth, trend, *ends)
+    return best[1]
+
+
+def least_surprise(gram: Array, values: Array) -> float:
+    """Compute twice the negative logarithm of the likelihood of values, at the noise where it is least."""
+    return float(surprises_by_ridge(gram / np.mean(np.diag(gram)), values)[0].min())
+
+
+def ridge_regression(basis: Array, values: Array) -> tuple[Array, Array]:
+    """Fit values (n, C) linearly in a basis (n, q), with the ridge of least leave-one-out error among `RIDGES`.
+
+    With the singular value decomposition ``U S V'`` and ``h_i = sum_k U_ik^2 s_k^2 / (s_k^2 + r)`` the residual of row
+    i, left out of the fit, is ``(y_i - f_i) / (1 - h_i)``.
+
+    Returns
+    -------
+    Array
+        The fit, (n, C).
+    Array
+        The residuals of each row where it is left out, (n, C).
+    """
+    left, lengths, _ = np.linalg.svd(basis, full_matrices=False)
+    turned, squares = left.T @ values, lengths**2
+    least, best = np.inf, (np.zeros_like(values), values)
+    for ridge in RIDGES * float(np.mean(np.sum(basis**2, axis=1))):
+        shares = squares / (squares + ridge)
+        fit = left @ (shares[:, np.newaxis] * turned)
+        residuals = (values - fit) / (1.0 - (left**2) @ shares)[:, np.newaxis]
+        error = float(np.mean(residuals**2))
+        if error < least:
+            least, best = error, (fit, residuals)
+    return best
