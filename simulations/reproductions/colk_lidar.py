@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kernelswarm.arrays import Array, Booleans
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
@@ -24,10 +24,6 @@ from kernelswarm.simulations.reproductions.risk_methods import (
     rows_of,
     spread,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 SHARE, SIZE = 0.1, 0.5
 """A training target is an outlier with this probability, and gets N(0, SIZE^2); targets lie in [-0.95, 0.03]."""
@@ -54,7 +50,7 @@ def reproduce(request: Request) -> Reproduction:
     clean = [_error_without_outliers(request.seed, which, points, targets, epochs) for which in range(sets)]
     return Reproduction(
         [*_claims(errors, runs, settings, clean)],
-        _notes(sets, epochs, len(points)),
+        notes("colk-lidar", globals(), sets=sets, rows=len(points), epochs=epochs),
         {"colk_lidar_functions": _figure(runs, splits[0], errors)},
         {f"errors: {name}": np.array(found) for name, found in errors.items()},
     )
@@ -114,20 +110,6 @@ def _claims(
     same = "least test error, POLK with COLK's step"
     yield first_of(errors, printed, "mean", "least test error", robust, "the methods as printed")
     yield first_of(errors, both, "mean", same, "COLK (figure 3)", "the same step size for both")
-
-
-def _notes(sets: int, epochs: int, rows: int) -> list[str]:
-    return [
-        f"The paper says neither how many outliers it adds nor how large. Here {SHARE:.0%} of the training targets get "
-        f"N(0, {SIZE:g}^2); {sets} times a fifth of the {rows} rows is set aside as it is. The rest is learned in "
-        f"{epochs} passes of new order each. The settings are those of the regression with outliers, since no others "
-        "are printed; the range is scaled to [0, 1], the targets are as published.",
-        "Pairs are consecutive samples of a pass over finite data; they are independent only given the data.",
-        "COLK errs least where every other method errs more on the same splits, by more than two standard errors of "
-        "the difference.",
-        "Tried where COLK does not err least: its step without a dispersion, with the variance alone, with sliding "
-        "pairs, and POLK with its step. The less dispersion, the smaller the error, as in colk-outliers.",
-    ]
 
 
 def _figure(runs: Mapping[str, list[Fit]], split: Split, errors: Mapping[str, list[float]]) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
@@ -26,10 +26,6 @@ from kernelswarm.simulations.reproductions.risk_methods import (
     rows_of,
     spread,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 STREAM = SineRegression(noise=0.1, outlier_fraction=0.05, outlier_size=2.0)
 SCALE = 0.125
@@ -87,7 +83,9 @@ def reproduce(request: Request) -> Reproduction:
     }
     arrays = {f"errors: {name}": np.array(found) for name, found in errors.items()}
     arrays |= {f"noise-free errors: {name}": np.array(found) for name, found in clean.items()}
-    return Reproduction(claims, _notes(samples, half, sets), figures, arrays)
+    return Reproduction(
+        claims, notes("colk-outliers", globals(), samples=samples, sets=sets, half=half), figures, arrays
+    )
 
 
 def _data(seed: int, samples: int) -> tuple[Array, Array, Array, Array]:
@@ -150,30 +148,6 @@ def _order_claims(
             "RBF network",
             bool(fewer) and order < 25.0 and network < 1.1 * colk <= float(np.mean(fewer)),
         ),
-    ]
-
-
-def _notes(samples: int, half: int, sets: int) -> list[str]:
-    return [
-        "The paper prints neither the noise nor the outliers. Here x is uniform on [0, 1], the noise has deviation "
-        f"{STREAM.noise:g}, and {STREAM.outlier_fraction:.0%} of the targets get N(0, {STREAM.outlier_size:g}^2) "
-        "besides. It prints 60000 samples, of which 4800 remain after a fifth is set aside: that fits 6000. "
-        f"Here {samples} are drawn, and each of {sets} sets is a random half, {half}, of what remains.",
-        "With the printed step size and weight the fourth moment diverges on these targets within some steps. Its "
-        "gradient grows as the seventh power of the residual, and at f = 0 the loss is up to 12. On sets of 6000, "
-        "weights of 1e-2 and 1e-3 diverge as well; at 1e-4 it converges, to more error than without dispersion. So "
-        "targets are learned in units of 8, where they lie in [-0.2, 0.5] but for outliers; errors are given in their "
-        "own unit. In units of 4, with 60000 samples, COLK is at the edge of stability: neither claim holds there.",
-        "What the paper calls robust is, in these measurements, the smaller step. POLK with alpha = 0.5 moves its "
-        "value at a sample all the way to the target, outlier or not. Compare it with COLK's step. A dispersion of "
-        "the loss weighs samples of large loss more, not less, so that outliers draw the function further. Compare "
-        "COLK, the variance alone and weight 0. A weight of 0.01 lies between, and reverses no ranking.",
-        "COLK's mean is the least where every other method errs more on the same sets, by more than two standard "
-        "errors of the difference. Its deviation is the least where every other lies farther from the median of its "
-        "sets (Brown and Forsythe).",
-        "Noise and outliers put a floor of about 0.21 under the test error; errors against the noise-free target have "
-        "none. Pairs are disjoint, as in algorithm 1, so that COLK takes half as many steps as POLK. Sliding pairs, a "
-        "step at every sample as eq. 47 has it, are a control: their two samples are no longer both new to f.",
     ]
 
 

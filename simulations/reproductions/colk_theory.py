@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -19,10 +19,9 @@ from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.walks import (
-    SLACK,
     evenly,
     largest_at_the_coarsest,
     listed,
@@ -32,10 +31,6 @@ from kernelswarm.simulations.reproductions.walks import (
     rate,
     walk,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 KERNEL, REGULARIZATION, WEIGHT, NOISE = Gaussian(0.1), 0.3, 0.2, 0.3
 STEPS = (0.2, 0.1, 0.05, 0.025, 0.0125)
@@ -79,7 +74,12 @@ def reproduce(request: Request) -> Reproduction:
     arrays = {"steps": np.array(steps), "rates": np.array(rates), "budgets": np.array(BUDGETS)}
     for name, rows in found.items():
         arrays |= named(name.replace(", ", "_") + "_", QUANTITIES, rows)
-    return Reproduction([*_claims(arrays)], _notes(draws, length), {"colk_theory": _figure(arrays)}, arrays)
+    return Reproduction(
+        [*_claims(arrays)],
+        notes("colk-theory", globals(), draws=draws, length=length),
+        {"colk_theory": _figure(arrays)},
+        arrays,
+    )
 
 
 def _curve(points: Array) -> Array:
@@ -211,31 +211,6 @@ def _claims(arrays: dict[str, Array]) -> Iterator[Claim]:
             f"{listed(distance, rates)}; after the first samples {start.mean():.3g}"
         )
         yield Claim(f"by beta, {way}", "", measured, f"alpha = {STEP:g}")
-
-
-def _notes(draws: int, length: float) -> list[str]:
-    return [
-        "y = x/2 + sin(6x)/2 + noise of -0.3 or 0.3, x uniform on [0, 1]; squared loss, "
-        f"{WEIGHT:g} times its variance, lambda = {REGULARIZATION:g}, Gaussian kernel of bandwidth "
-        f"{KERNEL.bandwidth:g}. "
-        "The objective is strongly convex wherever the mean loss is below 2.5; that of f = 0 is 0.22. f* is found by "
-        "L-BFGS on 400 midpoints with the noise summed out. "
-        f"{draws} draws, the same for every setting; runs of {length:g} / (alpha lambda) steps, of which the second "
-        "half of 60 looks is averaged.",
-        f"A rate holds where the slope through logarithms is at most {SLACK:g} on the wrong side of the proved "
-        "exponent, in the mean over the draws. The second row is stronger than the theorem. It holds where the "
-        "distance is at most Z1 alpha with Z1 from the largest step and Z2 = 0, up to that share.",
-        "Why beta hardly matters: the tracked mean g multiplies the difference of the gradients at the two samples of "
-        "a pair, whose mean is 0. An error of g that does not depend on the pair makes the steps noisier and moves "
-        "their mean nowhere. So the beta^2/alpha of the bound is not seen. Lemma 1 summed to its limit is "
-        "O(beta + alpha^2/beta).",
-        'The paper tracks the "difference" for its tighter bound (eq. 41); SURVEY eq. 11 the "average". With small '
-        "beta the difference is the noisier of both once f moves slowly. It carries every step's change of the loss "
-        "at one sample, and forgets it in 1/beta steps. On f this has no effect, for the reason above.",
-        "Disjoint pairs are those of algorithm 1. Sliding pairs use the same samples, each as the second of one pair "
-        "and the first of the next, and take twice the steps. They are no longer independent of g, which the theorems "
-        "ask for. The distance after the first samples is taken after 1 / (alpha lambda) samples.",
-    ]
 
 
 def _figure(arrays: dict[str, Array]) -> Figure:

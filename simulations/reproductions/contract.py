@@ -12,10 +12,11 @@ import numpy as np
 from kernelswarm.arrays import Array
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
 
     from kernelswarm.simulations.reproductions.pieces import Shelf
-
+else:
+    Figure = "matplotlib.figure.Figure"  # which is not imported before something is drawn
 
 Item = TypeVar("Item")
 
@@ -91,6 +92,14 @@ def spread(values: Sequence[float] | Array, form: str, deviation: str = "") -> s
     """
     mean = f"{np.mean(values):{form}}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):{deviation or form}}"
+
+
+def notes(name: str, constants: Mapping[str, object] | None = None, **values: object) -> list[str]:
+    """Return the paragraphs under a heading of ``notes.md``, with constants and values for the names in braces."""
+    text = (Path(__file__).parent / "notes.md").read_text(encoding="utf-8")
+    _, _, found = f"\n{text}".partition(f"\n# {name}\n\n")
+    paragraphs = found.partition("\n# ")[0].strip().split("\n\n")
+    return [" ".join(paragraph.split()).format_map({**(constants or {}), **values}) for paragraph in paragraphs]
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.reproductions import dekrr_ddrf, okfeb_regression
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, notes
 from kernelswarm.simulations.running.simulation import simulate
 
 DATA, FILES = okfeb_regression.BOTH, okfeb_regression.FILES
@@ -69,7 +69,7 @@ def reproduce(request: Request) -> Reproduction:
             )
         )
         arrays[f"{method}, {name}, {features}"] = np.array(errors)
-    return Reproduction(claims, NOTES, {}, arrays)
+    return Reproduction(claims, notes("dkla"), {}, arrays)
 
 
 def error(points: Array, targets: Array, features: int, seed: int) -> float:
@@ -149,23 +149,3 @@ def scaled(values: Array, low: float, high: float) -> Array:
     span = values.max(axis=0) - least
     found: Array = low + (high - low) * (values - least) / np.where(span > 0.0, span, 1.0)
     return found
-
-
-NOTES = (
-    "The setting is that of the authors' public code: ten nodes with four neighbours each, half of a node's rows to "
-    "learn from. Inputs are scaled to [0, 1] and targets to [-1, 1] with all rows. The kernel is Gaussian with "
-    "bandwidth .25, lambda is 1e-6. The rows are used as they are published, with the -200 that the air quality data "
-    "write for missing values. The error is the squared error on all nodes' test rows over the squared deviation from "
-    "their mean.",
-    "Each node sees all its rows in every round, 100 times. Rows are dealt at random; in the code four fifths of them "
-    "are dealt by the size of the target or of the inputs. Where ADMM has come to its end this makes no difference, "
-    "for all nodes then have the ridge regression on all rows.",
-    "DeKRR-DDRF: features of each node's own, 20 candidates for each, coupling .01, four fifths of the rows dealt by "
-    "the size of the target. The code deals rows out by target or by inputs; which was done for the table is not known "
-    "here. With rows dealt at random the errors are a fifth to a half larger than the published ones. With rows dealt "
-    "by the size of the target California housing errs less than published: by .175 with 60 features, two draws. The "
-    "coupling is that of .01, .1 and 1 which errs least on two draws' test rows, so that these errors are a little "
-    "flattered.",
-    "A row holds where the published error is within two standard deviations of the draws here. Few features of so "
-    "narrow a kernel are a matter of luck: of 30 on the air quality data one draw errs by .27, another by .59.",
-)

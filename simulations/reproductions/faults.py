@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.survey_networks import ended
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Table = Mapping[str, Any]
 
@@ -96,7 +93,12 @@ def reproduce(request: Request) -> Reproduction:
         found[cell, form] = middle if np.isfinite(middle) else np.nan
     claims = [*_clean_rows(found), *_fault_rows(found), *_first_to_break(found), *_published(found)]
     arrays = {f"{form}: {cell.graph}, {cell.fault}, {cell.share:g}": np.array([v]) for (cell, form), v in found.items()}
-    return Reproduction(claims, _notes(count, rounds), {"faults": _figure(found)}, arrays)
+    return Reproduction(
+        claims,
+        notes("faults", globals(), rounds=rounds, seeds=count, words="seed" if count == 1 else "seeds"),
+        {"faults": _figure(found)},
+        arrays,
+    )
 
 
 def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
@@ -116,17 +118,6 @@ def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
     )
     found = None if result is None else result.final["global_error"]
     return np.nan if found is None else float(found)
-
-
-def _notes(seeds: int, rounds: int) -> list[str]:
-    return [
-        f"{rounds} rounds, the learner newton, one sample a round, 2x + 3 sin 6x in noise of deviation 0.3; medians of "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'}, whose faulty nodes are drawn. The error is that of the sound "
-        f"nodes on true data. Consensus has the penalty {PENALTY:g}, with the absolute distance its automatic one.",
-        "A large offset is three deviations of the targets, a small one three of the noise; noise and random values "
-        "have three deviations of the targets, and one. What is mirrored is at the targets' mean. All faulty nodes "
-        "of a run have the same fault: with an offset, or mirrored, they agree with one another.",
-    ]
 
 
 def _shares(fault: str) -> tuple[float, ...]:

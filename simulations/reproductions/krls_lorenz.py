@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The Lorenz series of the Kernel Adaptive Filtering Toolbox, and the published recursion of KRLS on it.
 
@@ -147,7 +144,7 @@ def reproduce(request: Request) -> Reproduction:
     for name, predictions in (("krls", ours), ("table_1", printed)):
         arrays[f"{name}_decibels"] = np.array([decibels(each.squared) for each in predictions])
         arrays[f"{name}_order"] = np.array([float(each.order) for each in predictions])
-    return Reproduction(claims, _notes(), {"lorenz": _figure(found, ours, printed)}, arrays)
+    return Reproduction(claims, notes("krls-lorenz", globals()), {"lorenz": _figure(found, ours, printed)}, arrays)
 
 
 def predicted(learner: Learner, points: Array, targets: Array, most: int = 10_000) -> Prediction:
@@ -194,24 +191,6 @@ def _claim(setting: Setting, found: Prediction) -> Claim:
     near = abs(decibels(found.squared) - setting.published) <= setting.near if published else None
     words = setting.words if isinstance(setting.learner, Rls) else f"Gaussian kernel of width 32, {setting.words}"
     return Claim(f"error of {setting.label}", published, found.words, words, near)
-
-
-def _notes() -> list[str]:
-    return [
-        "z of the Lorenz equations by Euler's method with steps of 0.01 from (10, 7, 35), 10,001 values with six "
-        "decimals. The series is chaotic. Computed in this order of operations, its beginning and its end are, to the "
-        "last digit, those of the toolbox's data/lorenz.dat. So errors can be compared. Each value is predicted "
-        "from the six before it, and then learned from; the error is the mean square of all predictions but the first "
-        f"{IGNORED:,}. Nothing is normalised.",
-        "The published errors are those that the toolbox (S. Van Vaerenbergh and others, kafbox on GitHub) prints "
-        "beside each filter's settings in demo/demo_prediction; it prints no model orders. QKLMS and KLMS do the same "
-        "sums, and their claims hold within 0.01 dB. NORMA is held to 0.1 dB, since the toolbox shrinks f before it "
-        "computes the error. KRLS and RLS are held to 0.5 dB, since their published errors are partly rounding. Table "
-        "1 of Engel, Mannor and Meir, as it is printed, gives -40.4 to -40.8 dB with kernel values that differ in the "
-        "last digit. The toolbox's recursion of RLS on an inverse, repeated once with numpy, gives -42.9 dB.",
-        "With a smaller nu the published recursion diverges, and krls errs less with every point that it is given. It "
-        "carries Cholesky factors where table 1 carries inverses.",
-    ]
 
 
 def _figure(found: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -13,13 +13,9 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import MovingAverage
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.walks import listed, named
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 KERNEL = Gaussian(1.0)
 RANKS, FOLLOWED, FRESH = (5, 10, 20, 40), 1000, 20_000
@@ -63,7 +59,12 @@ def reproduce(request: Request) -> Reproduction:
     by_draw = np.array(found).swapaxes(0, 1)
     arrays = {"ranks": np.array(RANKS, dtype=np.float64), "mean_residual": np.array(means)}
     arrays |= named("", Mismatch._fields, by_draw)
-    return Reproduction(_claims(arrays), _notes(draws), {"okfeb_bounds": _figure(arrays)}, arrays)
+    return Reproduction(
+        _claims(arrays),
+        notes("okfeb-bounds", globals(), ranks=", ".join(map(str, RANKS)), draws=draws),
+        {"okfeb_bounds": _figure(arrays)},
+        arrays,
+    )
 
 
 def spheres(samples: int, generator: np.random.Generator) -> tuple[Array, Array]:
@@ -174,23 +175,6 @@ def _claims(arrays: dict[str, Array]) -> list[Claim]:
         ),
         bounded("||beta - beta^||^2 of ridge regression", squares, with_ridge, ridge[0] ** 2, ridge[1]),
         bounded("||beta - beta^|| of ridge regression", norm, with_ridge, *ridge),
-    ]
-
-
-def _notes(draws: int) -> list[str]:
-    return [
-        "Two noisy spheres of radius 1 and 2, which are the classes, Gaussian kernel of bandwidth "
-        f"{KERNEL.bandwidth:g}, "
-        f"ranks {', '.join(map(str, RANKS))}, B = 2r, lambda = 1e-3 of the subspace. A subspace follows {FOLLOWED:,} "
-        f"samples and then stays as it is; {draws} sets of {SIZE} fresh samples are compared. Their residuals "
-        "are independent, as the propositions ask for. The expectation of e is the mean over "
-        f"{FRESH:,} further samples.",
-        "A bound holds where the measured quantity exceeds it in at most a share of "
-        f"{RISK:g} of the sets, at each rank. The bounds hold whatever the distribution, and are far from sharp. "
-        "Proposition 7 prints the square of the norm, its proof bounds the norm; both are measured.",
-        "Proposition 5 is about classifiers without an intercept (eq. 33), proposition 6 here has one (eq. 34, "
-        "y'alpha = 0). The features K_S^(1/2) A q have 2r numbers. Those of r numbers that the learners use have the "
-        "same inner products, and so the same decision values.",
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -16,7 +16,15 @@ from kernelswarm.agents.parts.subspace_rules import Normalized
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions import okfeb_motions
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Figure,
+    Reproduction,
+    Request,
+    beyond,
+    errs_more,
+    notes,
+)
 from kernelswarm.simulations.reproductions.data_sets import MOTIONS, MOTIONS_FILE
 from kernelswarm.simulations.reproductions.okfeb_motions import RECENCIES
 from kernelswarm.simulations.reproductions.okfeb_spheres import (
@@ -28,10 +36,6 @@ from kernelswarm.simulations.reproductions.okfeb_spheres import (
     mismatches,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 DATA = f"for figures 7 and 8 and table I, which are left out without: {MOTIONS}"
 FILES = (MOTIONS_FILE,)
@@ -74,28 +78,16 @@ def reproduce(request: Request) -> Reproduction:
     arrays |= {f"mismatch: {name}": found for name, found in matrices.items()}
     table = claims(errors, matrices, ranks)
     figures = {"fit": draw_fits(means), "mismatch": draw_mismatch(matrices, ranks)}
-    note = "PAMAP2, the motions of figures 7 and 8 and table I, is not at hand."
+    motions = "PAMAP2, the motions of figures 7 and 8 and table I, is not at hand."
     if request.data is not None:
         followed = okfeb_motions.follow(request)
-        table, note = [*table, *okfeb_motions.claims(followed, request.quick)], okfeb_motions.NOTE
+        table = [*table, *okfeb_motions.claims(followed, request.quick)]
+        (motions,) = notes("motions")
         figures["motions"] = okfeb_motions.draw(followed)
         arrays |= okfeb_motions.arrays(followed)
     return Reproduction(
         table,
-        [
-            f"Means over {draws} draws of points; the paper shows one. A fit is that before the sample's own update. "
-            "What is said to be less is less on the same draws by more than two standard errors of the difference.",
-            "λ is not printed for this test: 1e-3, as in the test before it. FIFO is β = 1e-12.",
-            "The kernel matrix of a window is approximated in the subspace at the window's end. Windows end every "
-            f"{every} samples. Nystroem and KPCA have the same rank and see all 2,000 points before. The "
-            "paper's SS-Nystroem and MEKA are missing; its improved Nystroem (landmarks by k-means) is, "
-            "beside uniformly drawn "
-            "landmarks.",
-            "The paper does not say which update figure 6 has. The best of five is set beside the others. These are "
-            "three recencies of the nonparametric update, the parametric one, and the nonparametric one with a larger "
-            "step and less regularization. KPCA of all points is the best matrix of its rank for both halves together.",
-            note,
-        ],
+        notes("okfeb-manifold", draws=draws, every=every, motions=motions),
         figures,
         arrays,
     )

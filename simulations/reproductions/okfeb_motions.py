@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -14,13 +14,10 @@ from kernelswarm.agents.learners.subspace import Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Request
 from kernelswarm.simulations.reproductions.data_sets import motions
 from kernelswarm.simulations.reproductions.okfeb_spheres import LAMBDA, WINDOW, fits_over_time, inverse_root, mismatches
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class Activity(NamedTuple):
@@ -207,15 +204,6 @@ def _hardest(means: Mapping[int, Sequence[float]]) -> Claim:
         "β = 0.9",
         {ACTIVITIES[number].name for number in hardest} == {"rope jumping", "running"},
     )
-
-
-NOTE = (
-    "Motions (PAMAP2, subject 1): the eight activities of table I, without the first and last 1,000 measurements of "
-    "each and without those that miss an entry; 13 quantities of each unit, standardised. The paper gives no kernel: "
-    "it is Gaussian with the median distance of 1,000 measurements as its bandwidth, and the order of the recencies is "
-    "looked at with half and twice that too. Lambda is 1e-3. Windows for the kernel matrix end every 100 measurements; "
-    "MEKA is missing."
-)
 
 
 STROKES = {"β = 1": (style.BLUE, "-"), "β = 0.9": (style.GREEN, "-."), "FIFO": (style.ORANGE, "--")}

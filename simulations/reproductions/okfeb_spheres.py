@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +13,8 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Polynomial
 from kernelswarm.agents.parts.subspace_rules import Normalized, Power
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # How well features in a subspace stand for samples: fits over time, the batch solver's, and kernel matrices.
 
@@ -119,17 +115,7 @@ def reproduce(request: Request) -> Reproduction:
     arrays |= {f"move: {name}": values for name, values in moves.items()}
     return Reproduction(
         [*claims(fits, moves, by_rank, budgets, samples)],
-        [
-            f"The paper gives no variance for the noise: standard deviation {NOISE}. Nor the constants of its steps "
-            "proportional to 1/n and 1/n². Those in the table followed from 10/n, 100/n² and 10,000/n² tried on 600 "
-            "samples "
-            "of other draws.",
-            "The fit at n is the mean of ‖phi(x) - L q‖² over the first n samples, under the subspace of that time. "
-            "Kernels without a bound are shown as the share of kappa(x, x) that is left.",
-            "Published algorithms 2 to 4 begin with one point and one row of A, whose rank is 1 but for rounding "
-            "errors. Here the first r points are the basis, so the online curves begin at n = r.",
-            "Figure 2's ranks, kernels and parameters and figure 3's pairs (r, B) are not in the text.",
-        ],
+        notes("okfeb-spheres", globals()),
         {"fit": draw_fits(axis, fits, moves), "kernels_budgets": draw_variants(axis, by_rank, budgets)},
         arrays,
     )

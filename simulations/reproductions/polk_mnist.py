@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,14 +18,18 @@ from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLog
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more, spread
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Figure,
+    Reproduction,
+    Request,
+    errs_more,
+    notes,
+    spread,
+)
 from kernelswarm.simulations.reproductions.data_sets import BANDWIDTH, CLASSES, MNIST, ROWS, Digits, both, libsvm
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.walks import LAST, Course, course, ends, stacked
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 DATA, FILES = MNIST, ("mnist",)
 KERNEL, BATCH, REGULARIZATION = Gaussian(BANDWIDTH), 32, 1e-6
@@ -119,7 +123,7 @@ def reproduce(request: Request) -> Reproduction:
         arrays |= {f"{key}_{quantity}": stacked(courses, quantity) for quantity in Course._fields}
     return Reproduction(
         [*_claims(rows, found, batch, min(count, 10_000), count)],
-        _notes(draws, count, len(test.images)),
+        notes("polk-mnist", globals(), draws=draws, s="s" * (draws > 1), count=count, tests=len(test.images)),
         {"polk_mnist": _figure(rows, found)},
         arrays,
     )
@@ -182,26 +186,6 @@ def _claims(
             row.settings,
             near,
         )
-
-
-def _notes(draws: int, count: int, tests: int) -> list[str]:
-    return [
-        f"{draws} order{'s' * (draws > 1)} of {count:,} training images, {tests:,} test images, pixels in [0, 1], "
-        f"lambda = {REGULARIZATION:g}. Errors, risks and model orders are means over looks in the last 5% of the "
-        "samples, as in table 3, with the standard deviation over the orders. Quick runs hold a quarter of the "
-        "published orders, so that published errors are left out.",
-        "An error claim holds where the mean is at most the published error. An order claim holds where no run is more "
-        "than a tenth off. A claim of BSGD holds where it errs more than POLK after the same single pass. That is by "
-        "more than two standard errors of the difference over at least three orders.",
-        "The printed settings learn nothing: eps = K eta^(3/2) = 18.8 is more than the norm of a whole step, and s^2 "
-        "= 4 is too narrow. SPPPOT, by the same group, says standard deviation 4, and a tenth of K makes the printed "
-        "orders appear. The other rows hold the printed orders with a larger step that falls; docs/mnist.md says "
-        "what was tried, LIBSVM on all 60,000 images (1.43%) among it. The paper does not say how many passes it "
-        "made, nor how BSGD kept its budget.",
-        "Tried where BSGD does not err more: both ways of keeping its budget, and three passes for POLK. After these "
-        "it errs less than BSGD after one.",
-        "L-BFGS and the import vector machine have no row for MNIST in table 3; polk-multidist has theirs.",
-    ]
 
 
 def _figure(rows: Sequence[Row], found: Mapping[str, Sequence[Course]]) -> Figure:

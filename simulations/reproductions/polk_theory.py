@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.walks import (
     SLACK,
@@ -30,10 +30,6 @@ from kernelswarm.simulations.reproductions.walks import (
     slope,
     walk,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 BANDWIDTH, REGULARIZATION, NOISE = 0.1, 0.1, 1.0
 KERNEL = Gaussian(BANDWIDTH)
@@ -73,7 +69,12 @@ def reproduce(request: Request) -> Reproduction:
         "falling_distance": np.stack([fall.measured for fall in falls]),
         "falling_order": np.stack([fall.orders for fall in falls]),
     }
-    return Reproduction(_claims(arrays), _notes(draws, optimum), {"polk_theory": _figure(arrays)}, arrays)
+    return Reproduction(
+        _claims(arrays),
+        notes("polk-theory", globals(), draws=draws, norm=math.sqrt(optimum.inner(optimum))),
+        {"polk_theory": _figure(arrays)},
+        arrays,
+    )
 
 
 def _curve(points: Array) -> Array:
@@ -204,24 +205,6 @@ def _claims(arrays: dict[str, Array]) -> list[Claim]:
             listed(arrays["falling_order"], samples),
             "the same",
         ),
-    ]
-
-
-def _notes(draws: int, optimum: KernelSum) -> list[str]:
-    norm = math.sqrt(optimum.inner(optimum))
-    return [
-        "y = 2x + 3 sin 6x + noise uniform on [-1, 1], x uniform on [0, 1], squared loss, Gaussian kernel of bandwidth "
-        f"{BANDWIDTH:g}, lambda = {REGULARIZATION:g}; {draws} draws, the same for every setting. The squared "
-        "loss has a Lipschitz constant on bounded sets only, and the iterates stay in one. f* minimises the expected "
-        "regularised risk: kernel ridge regression on 400 midpoints with the noise integrated out; "
-        f"||f*|| = {norm:.2f}.",
-        f"Constant steps run for {CONTRACTIONS:g} / (eta lambda) samples. The distance in the Hilbert space is the "
-        "mean over the second half of 80 looks. That is more than the limit inferior that the theorem bounds. The "
-        "sigma^2 of the bound is the largest second moment of the gradient at any look, C the largest derivative of "
-        "the loss.",
-        f"A rate holds where the slope through logarithms is at most {SLACK:g} on the wrong side of the "
-        "proved exponent, in the mean over the draws. O(sqrt eta) bounds the distance from above as eta falls, so that "
-        "a steeper slope is no contradiction. Model orders: the largest of any look in the second half.",
     ]
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,8 @@ from kernelswarm.simulations.core.machine import one_thread, versions
 from kernelswarm.simulations.figures.sheet import look, save
 from kernelswarm.simulations.records.run_folder import check_place, take_name, unfinished_folder, write_summary
 from kernelswarm.simulations.reproductions.catalogue import describe, find
-from kernelswarm.simulations.reproductions.contract import Finding, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Finding, Request
 from kernelswarm.simulations.reproductions.pieces import Shelf, stamp
-
-if TYPE_CHECKING:
-    from kernelswarm.simulations.reproductions.contract import Claim, Finding
 
 HEADINGS = ("quantity", "published", "measured", "settings", "holds")
 QUICK = "quick: fewer sets, samples and passes, whose numbers are no reproduction"

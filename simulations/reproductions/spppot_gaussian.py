@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.gaussian_density import GaussianDensity
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes, spread
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     DensityCurve,
@@ -28,10 +27,6 @@ from kernelswarm.simulations.reproductions.densities import (
     stroke,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 TRAINING, TEST, EPOCHS, DRAWS = 10211, 1001, 8, 5
 LOSS, KERNEL = PoissonProcess(cells=(100,)), Gaussian(0.0806)
@@ -102,7 +97,20 @@ def reproduce(request: Request) -> Reproduction:
         errors = {samples.replace("_samples", "_ise"): curve.squared_errors(density)}
         arrays |= {samples: numbers.pop(samples), **errors, **numbers}
     figures = {"spppot_gaussian": _figure(curves, estimates[0], finals["batch"][0], density)}
-    return Reproduction([*_claims(finals)], _notes(finals, draws, training, epochs), figures, arrays)
+    return Reproduction(
+        [*_claims(finals)],
+        notes(
+            "spppot-gaussian",
+            globals(),
+            draws=draws,
+            s="s" * (draws > 1),
+            training=training,
+            epochs=epochs,
+            order=finals["SPPPOT constant"][0].order,
+        ),
+        figures,
+        arrays,
+    )
 
 
 def _density() -> Array:
@@ -168,33 +176,6 @@ def _claims(finals: Mapping[str, list[Final]]) -> Iterator[Claim]:
         for name in ("SPPPOT, 8 grid points", "PMD, 8 grid points")
     )
     yield Claim("ISE on a grid of 8 points", "", f"ISE {ours}, PMD {theirs}", "eta = 0.012, eps = 5e-4")
-
-
-def _notes(finals: Mapping[str, list[Final]], draws: int, training: int, epochs: int) -> list[str]:
-    order = finals["SPPPOT constant"][0].order
-    return [
-        f"{draws} draw{'s' * (draws > 1)} of {training:,} training and {TEST:,} test events, {epochs} epochs, "
-        "mini-batches of 30, 100 grid points, Gaussian kernel with s^2 = 0.0065. Means ± standard deviation "
-        "over the draws; of each run the last tenth of its looks is averaged. RMSE^2 and ISE are the same "
-        "number on (0, 1).",
-        f"Model orders: with this bandwidth and spacing only {order:.0f} of the 100 grid points are linearly "
-        "independent to working precision (10^-10 of kappa(x, x)). Every event lies in their span. The "
-        "others leave their weight to these, so that M is smaller and f the same. No budget, however small, keeps "
-        "an event. So the adaptive budget cannot reach 105 and the constant and the adaptive run "
-        "differ by rounding only.",
-        "PMD is the same learner with every step projected on the grid. Where events lie in the grid's span it "
-        "differs from SPPPOT by its step alone, as the row with SPPPOT's step shows. What beats PMD in the "
-        "figure is the smaller step. Yang et al. keep values on the grid; where they take f between grid points "
-        "the paper does not say. Here it is the interpolant of least norm. Beside a coarse grid events "
-        "do stay in the dictionary, for a difference within the spread of the draws: last row.",
-        "POLK: the paper does not say what -log f and -1/f are where f <= 0, as at the start. Here both go on "
-        "along the tangent below a floor, and the numbers depend on it by orders of magnitude. So the published "
-        "ones cannot be had. Whether the last function is negative in places is what the rows are judged by, in "
-        "every draw.",
-        "Batch: f = a g^2 by scipy's L-BFGS in place of MATLAB's fminunc. It has a ridge on ||g||^2 chosen by a "
-        "validation set in place of the scale a. The loss is divided by the number of events, so that f is the "
-        "density without normalising.",
-    ]
 
 
 def _figure(curves: Mapping[str, DensityCurve], estimate: Array, found: Final, density: Array) -> Figure:

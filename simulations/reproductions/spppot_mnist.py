@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,11 @@ from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap, Squ
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes, spread
 from kernelswarm.simulations.reproductions.data_sets import BANDWIDTH, CLASSES, MNIST, ROWS, Digits, both, libsvm
 from kernelswarm.simulations.reproductions.densities import STROKES
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.walks import Course, course, single_steps, stacked
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 DATA, FILES = MNIST, ("mnist",)
 BATCH, ETA, EPOCHS, TRAINING = 32, 24.0, 2, 10_000
@@ -107,21 +103,9 @@ def reproduce(request: Request) -> Reproduction:
     arrays["libsvm_errors"] = np.array(vectors)
     return Reproduction(
         claims=[*_claims(found, vectors), *_claims_of_all(whole, len(every.images))],
-        notes=[
-            f"{orders} draw{'s' * (orders > 1)} of {count:,} training images, {EPOCHS} epochs, all "
-            f"{len(test.images):,} test images, pixels in [0, 1], Gaussian kernel with standard deviation 4, "
-            "mini-batches of 32, eta = 24. Means ± standard deviation over the draws, after the last epoch.",
-            "The paper's text says both that 10,000 images are trained on and that 2,000 are sampled, and gives "
-            "LIBSVM 16,122 support vectors, which needs all 60,000. Its printed budgets come near its model "
-            "orders with 10,000 and, nearer, with all of them: last rows, one draw. LIBSVM (C = 10, gamma = "
-            "1/32) is trained on the same 10,000; on all images it errs on 1.43% (docs/mnist.md), the paper "
-            "says 1.50% elsewhere. Tried for the claim of 2%: both sizes; two passes with the printed step are "
-            "not enough for it at this order. The batch functional gradient descent (1000 iterations, 12 hours) "
-            "is left out.",
-            "The mini-batch size is not printed; 32 is POLK's.",
-            "The last rows hold both at the same order with larger steps that fall, one draw. The printed step is "
-            "small for the logistic loss. What the positive functions gain with it POLK gains from a larger one.",
-        ],
+        notes=notes(
+            "spppot-mnist", globals(), orders=orders, s="s" * (orders > 1), count=count, tests=len(test.images)
+        ),
         figures={"spppot_mnist": _figure(found, float(np.mean(vectors)))},
         arrays=arrays,
     )

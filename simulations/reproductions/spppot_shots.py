@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.csv_dialect import Dialect
 from kernelswarm.simulations.data.reading import find
 from kernelswarm.simulations.data.tables import Columns, read_csv
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     RIDGES,
@@ -32,10 +31,6 @@ from kernelswarm.simulations.reproductions.densities import (
     stroke,
 )
 from kernelswarm.simulations.reproductions.panels import Panel, drawn
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 FARTHEST = 40.0
 """Shots from so many feet or more are left out, and distances divided by it."""
@@ -83,21 +78,16 @@ def reproduce(request: Request) -> Reproduction:
     tests["batch"] = loss_of(LOSS, estimate, test)
     return Reproduction(
         claims=[*_claims(curves, batch_density, batch_loss, tests), *_by_ridge(curves, training, test)],
-        notes=[
-            f"One season: {len(distances):,} shots from less than 40 feet, {len(training):,} to train and "
-            f"{len(test):,} to test, where the paper has several seasons, {PUBLISHED_TRAINING:,} and "
-            f"{PUBLISHED_TEST:,}. {epochs} epochs"
-            + ("." if request.quick else " in place of 10 make about as many steps."),
-            "Distances are whole feet, divided by 40; s^2 = 0.0025, which is two feet. As in the Gaussian "
-            "example most grid points lie in the span of the others to working precision and leave their weight "
-            "to them. So M is smaller.",
-            f"Batch: f = g^2 by L-BFGS with the ridge {ridge:g} ||g||^2 in place of the paper's scale a. The ridge is "
-            "the one of five with the least loss on shots left out, by cross-validation. It minimises the training "
-            "loss itself, and only its ridge keeps it from going lower. To be below it is to fit the training shots "
-            "more closely, no merit in itself. Distances are whole feet, so that shots left out lie on the same feet "
-            "as the others, and no ridge smooths too little. The rows of all ridges show what the claims come to: with "
-            "0.01 both hold, with 0.0001 and less neither.",
-        ],
+        notes=notes(
+            "spppot-shots",
+            globals(),
+            shots=len(distances),
+            trained=len(training),
+            tests=len(test),
+            epochs=epochs,
+            rest="" if request.quick else " in place of 10 make about as many steps",
+            ridge=ridge,
+        ),
         figures={"spppot_shots": _figure(curves, batch_density, batch_loss)},
         arrays=arrays,
     )

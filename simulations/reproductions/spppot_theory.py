@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -20,10 +20,9 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.walks import (
-    SLACK,
     Walk,
     evenly,
     largest_at_the_coarsest,
@@ -33,10 +32,6 @@ from kernelswarm.simulations.reproductions.walks import (
     rate,
     walk,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 KERNEL, NOISE = Gaussian(0.15), 0.5
 CENTERS, WEIGHTS = np.array([[0.2], [0.5], [0.8]]), (0.8, 0.6)
@@ -78,7 +73,12 @@ def reproduce(request: Request) -> Reproduction:
         found["least_squared_norm"].append(linear[1])
     arrays = {"steps": np.array(steps), "alphas": np.array(BUDGETS), "budgets": middle * np.array(BUDGETS)}
     arrays |= {name: np.array(values) for name, values in found.items()}
-    return Reproduction(_claims(arrays, middle), _notes(draws, length), {"spppot_theory": _figure(arrays)}, arrays)
+    return Reproduction(
+        _claims(arrays, middle),
+        notes("spppot-theory", globals(), draws=draws, length=length),
+        {"spppot_theory": _figure(arrays)},
+        arrays,
+    )
 
 
 @cache
@@ -176,24 +176,6 @@ def _claims(arrays: dict[str, Array], middle: float) -> list[Claim]:
             "squared loss, all runs; f = z with one of the settings",
             bool((lowest > 0.0).all()),
         ),
-    ]
-
-
-def _notes(draws: int, length: float) -> list[str]:
-    return [
-        f"x uniform on [0, 1], Gaussian kernel of bandwidth {KERNEL.bandwidth:g}; z* = log f* is a sum of three "
-        "kernels with weights such that f* integrates to one. Squared loss: y = f*(x) + noise uniform on "
-        f"[-{NOISE:g}, {NOISE:g}], and the excess risk is E (f - f*)^2. Poisson process: events of density f*, 50 grid "
-        "points, and the excess risk is E log(f*/f) + int f - 1. In both f* is the optimum, and no regulariser is "
-        "needed for the risk to be strongly convex in f. Beside a grid events lie in its span and eps changes nothing, "
-        "so that alpha and the model order are measured with the squared loss.",
-        f"{draws} draws, the same for every setting; runs of {length:g} / eta samples, of which the second half of 80 "
-        "looks is averaged. A rate holds where the slope through logarithms is at most "
-        f"{SLACK:g} on the wrong side of the proved exponent, in the mean over the draws. O(eta + alpha^2) holds where "
-        "the excess over eta + alpha^2 is nowhere more than that share above what it is at the largest step or budget.",
-        "The paper takes the root of (47) and prints O(eta + alpha) for the distance. The root of O(eta + alpha^2) is "
-        "O(sqrt eta + alpha): that is what is measured, and what is printed does not hold. Tried: larger and smaller "
-        "steps and alpha = 0.3 sqrt eta, with the same slope.",
     ]
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Figure,
+    Reproduction,
+    Request,
+    beyond,
+    errs_more,
+    notes,
+)
 from kernelswarm.simulations.reproductions.panels import Curve
 from kernelswarm.simulations.reproductions.survey_networks import (
     GRAPHS,
@@ -23,9 +31,6 @@ from kernelswarm.simulations.reproductions.survey_networks import (
     measured,
     outcome,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PENALTIES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 FORMS, STEPS = ("one_sided", "symmetric"), ("explicit", "implicit")
@@ -67,7 +72,7 @@ def reproduce(request: Request) -> Reproduction:
     tried = _tried(_level(found, sizes), rounds, range(request.seed, request.seed + seeds))
     return Reproduction(
         [*_claims(found, sizes, rounds), *tried],
-        _notes(rounds, seeds),
+        notes("survey-consensus", rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds"),
         {"survey_consensus": _figure(found, sizes)},
         arrays(found, _numbers),
     )
@@ -163,27 +168,6 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
         yield Claim(f"error, {name}", "below learning alone (section III)", errors, settings, below)
         yield Claim(f"model order, {name}", "", orders, settings)
         yield Claim(f"scalars a round, {name}", "", sent, settings)
-
-
-def _notes(rounds: int, seeds: int) -> list[str]:
-    drawn = "one seed" if seeds == 1 else f"{seeds} seeds"
-    return [
-        f"The survey prints no experiment on networks; these are ours, for what its section III says. {rounds} "
-        f"samples a node of y = 2x + 3 sin 6x + noise of deviation 0.5 on [0, 1], means over {drawn}; "
-        "POLK, bandwidth 0.1, step size 0.1, budget per_sample 0.2. Errors are mean squares against "
-        "the noise-free target.",
-        "Grids are 1 x 5, 2 x 5, 4 x 5 and 5 x 10; Erdos-Renyi graphs have edges with probability 2 log(n) / n. "
-        "Centralized takes a step on every node's sample in a round. What stands in no claim is in numbers.npz. It has "
-        "a row of settings (nodes, graph, form, step, penalty; -1 is centralized, -2 isolated). Each has a row of "
-        "outcomes (error, risk, progressive risk, disagreement, model order, scalars, violation).",
-        "An explicit run is refused where the stability rule is broken at its start; the survey states none. "
-        "Beyond what a pair of neighbours bears, a larger penalty changes nothing in an implicit step. Disagreement "
-        "then stays where it is, on the complete graph of 50 nodes from a penalty of 1 on. It has fallen "
-        "where it is less by more than rounding. Where it has not, other step sizes were tried, and hardly any "
-        "compression, on the same samples. The smaller the step, the larger the penalty that still tells.",
-        "An error is below learning alone where it is less on the same graphs and seeds by more than two standard "
-        "errors of the difference.",
-    ]
 
 
 def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,10 @@ from kernelswarm.agents.parts.losses import MulticlassHinge
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, errs_more, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.polk_multidist import BATCH, KERNEL, SAMPLES, TEST
 from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LOSS, OUTPUTS, REGULARIZATION = MulticlassHinge(), 5, 1e-6
 POINTS = 16
@@ -81,7 +78,12 @@ def reproduce(request: Request) -> Reproduction:
         for name, quantity in (("error", "errors"), ("risk", "losses"), ("order", "orders")):
             arrays[f"{name}: {label}"] = stacked(courses, quantity)
     figures = {"survey_figure2": _figure(found, float(np.mean(bayes)))}
-    return Reproduction([*_claims(found, bayes)], _notes(), figures, arrays)
+    return Reproduction(
+        [*_claims(found, bayes)],
+        notes("survey-figure2", globals(), steps=", ".join(f"{step:g}" for step in STEPS)),
+        figures,
+        arrays,
+    )
 
 
 def _tuned(draw: Draw, samples: int) -> dict[str, Learner]:
@@ -165,29 +167,6 @@ def _words(label: str, place: int) -> str:
     own = f", {FEATURES} features" if label.startswith("dual") else ""
     own = f" at first, growth {GROWTH:g}" if label.startswith("NPBSGD") else own
     return f"s² = 0.6, λ = 1e-6, b = 1, {POINTS} points{own}, one pass"
-
-
-def _notes() -> list[str]:
-    return [
-        "The survey prints curves, and of their ends only what stands in the text. It does not say with which step "
-        f"sizes its competitors ran. Here each has the one of {', '.join(f'{step:g}' for step in STEPS)} that errs "
-        "least on a draw of its own, POLK that of its paper. The draw of the mixture is not published. As printed its "
-        "Bayes error is far above 4%. Here the classes lie on a circle of radius "
-        f"{RADIUS:g}, where it is like the published errors (see polk-multidist).",
-        "BSGD projects on the points that stay, BPA on the nearest neighbour. NPBSGD lets the smallest go, and grows "
-        f"with a chance of {GROWTH:g} a sample from {POINTS} points on. Dual space gradient descent goes on in random "
-        f"features with what leaves its {POINTS} points, so that it has "
-        f"{FEATURES} weights more for each class.",
-        "A claim of a competitor holds where it errs more than POLK with K = 0.04 on the same draws. That is by more "
-        "than two standard errors of the difference. Ten times POLK's error is taken as it stands, which a Bayes error "
-        "of this size hardly allows. The row below it counts what is beyond the Bayes error. The error after 1,249 "
-        "samples is taken as it stands too, though none can be below the Bayes error of its draw. Errors are means "
-        "over the last 5% of the samples.",
-        "Tried on the same five draws where a claim does not hold: POLK's own step of 6 for all. With it every "
-        "competitor errs more than POLK (dual space 6.2%, BSGD 8.5%, BPA 8.7%, NPBSGD 9.9%, NORMA 12.0%). Dual space "
-        "with 16 features (6.1% at its best step) and with 32 (4.9%) were tried, and NPBSGD with a growth of 0.001 "
-        "(13.5%) and none (18.6%).",
-    ]
 
 
 def _tick(value: float, _: object = None) -> str:

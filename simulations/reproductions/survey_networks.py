@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,12 +12,9 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.contract import Figure, Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.running.simulation import simulate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Runs of the networks of reproductions: an experiment by its tables, and the columns of its record.
 

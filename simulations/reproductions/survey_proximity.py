@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve
 from kernelswarm.simulations.reproductions.survey_networks import FIELD, GRAPHS, SIZES, Outcome, arrays, draw, measured
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e9)
 """The last is larger than any squared difference: no constraint."""
@@ -39,7 +36,12 @@ def reproduce(request: Request) -> Reproduction:
     sizes, rounds, seeds = ((5, 10), 400, 1) if request.quick else (SIZES, ROUNDS, SEEDS)
     found = measured(_settings(sizes), _protocol, FIELD, rounds, seeds, request)
     figures = {"survey_proximity": _figure(found, sizes)}
-    return Reproduction([*_claims(found, sizes)], _notes(rounds, seeds), figures, arrays(found, _numbers))
+    return Reproduction(
+        [*_claims(found, sizes)],
+        notes("survey-proximity", rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds"),
+        figures,
+        arrays(found, _numbers),
+    )
 
 
 RULES = ("isolated", "consensus", "proximity", "adaptive")
@@ -122,23 +124,6 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Iterato
         yield Claim(f"error, {name}", "", measured, f"{nodes} nodes, symmetric")
         traffic = ", ".join(f"{label}: {entry.order:.1f}" for label, entry in rows.items())
         yield Claim(f"model order, {name}", "", traffic, f"{nodes} nodes, symmetric")
-
-
-def _notes(rounds: int, seeds: int) -> list[str]:
-    drawn = "one seed" if seeds == 1 else f"{seeds} seeds"
-    return [
-        f"The survey prints no experiment on networks; these are ours, for what its section III says. {rounds} "
-        f"samples a node of the sensor field (length 2, noise of deviation 1.5), means over {drawn}, each node "
-        "is measured on its own target. POLK has bandwidth 0.1, step size 0.1, budget per_sample 0.2, implicit steps, "
-        "dual step 1 as published.",
-        "Consensus is the lower end in the limit only: with tolerance 0 the dual variables begin at 0 and grow. "
-        "Yet a penalty acts from the first round. On rings, grids and complete graphs sensors lie where the graph "
-        "is drawn. So neighbours of a large ring or grid are near; on Erdos-Renyi graphs they lie at random.",
-        "The best of seven tolerances is held against two ends on the same draws, which favours it a little.",
-        "numbers.npz has a row of settings (nodes, graph, rule, form, value; rules are isolated, consensus, "
-        "proximity, adaptive). Each has a row of outcomes (error, risk, progressive risk, disagreement, model order, "
-        "scalars, violation).",
-    ]
 
 
 def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:

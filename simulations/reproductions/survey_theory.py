@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Figure,
+    Reproduction,
+    Request,
+    beyond,
+    errs_more,
+    notes,
+)
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.survey_networks import FIELD, SINE, Outcome, graph, mean, outcome
 from kernelswarm.simulations.reproductions.walks import log_log, slope
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NODES = 10
 HORIZONS = (100, 200, 400, 800, 1600, 3200, 6400)
@@ -81,7 +86,7 @@ def reproduce(request: Request) -> Reproduction:
     lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": Line(RATIOS, orders, 1.0)}
     return Reproduction(
         [*_claims(lines, alone, drift), *trade(kept)],
-        _notes(horizons, seeds),
+        notes("survey-theory", globals(), seeds=seeds, first=horizons[0], last=horizons[-1]),
         {"survey_theory": _figure(lines, kept)},
         {
             **{f"{name}_x": np.array(line.x) for name, line in lines.items()},
@@ -194,28 +199,6 @@ def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> Iter
         yield Claim(quantity, published, measured, settings, holds)
     measured = ", ".join(f"{value:.3g} at {period:g}" for value, period in zip(drift, PERIODS, strict=True))
     yield Claim("dynamic regret a round, by the target's period", "", measured, "consensus, eta = 0.2")
-
-
-def _notes(horizons: Sequence[int], seeds: int) -> list[str]:
-    return [
-        f"A ring of {NODES} nodes; but for violation, disagreement and drift, y = 2x + 3 sin 6x + noise of deviation "
-        f"0.5, bandwidth 0.1. Means are over {seeds} seeds (two for disagreement and model order). Regret is the sum "
-        "over the rounds of S(f_t) - S(f*), the mean over the nodes, as in the column `regret`. Every sample is "
-        "predicted before it is learned from. Of its loss that of f* is taken off, kernel ridge regression on all "
-        "samples of the run. All nodes share the target, so that f* meets every constraint.",
-        f"Slopes are those of straight lines through logarithms over T = {horizons[0]} to {horizons[-1]}; a claim "
-        "holds where the slope is at most the proved exponent plus 0.05. A slope below it is no better theorem: "
-        "these data are easier than the worst.",
-        f"Violation is measured on the sensor field, length {DIFFERING['length']:g}. With a common target nodes that "
-        "never talk come ever nearer to one another too, and violate a tolerance of 0 no faster. The claim holds only "
-        "where it fails for them.",
-        "1 / c bounds the disagreement of functions that minimise the penalised objective; measured on the sensor "
-        "field, whose targets differ, with noise of deviation 0.1. With steps that do not go to zero noise keeps "
-        "neighbours apart whatever c. The slope flattens towards large c; the step is small here.",
-        "Memory against accuracy: M and the squared error against the noise-free target at the end, means over the "
-        "nodes and seeds. The bound of the regret grows with eps; what a network loses is nothing up to some budget, "
-        "where noise outweighs what compression changes. Beyond that it is much.",
-    ]
 
 
 def _figure(lines: dict[str, Line], kept: Sequence[Outcome]) -> Figure:

@@ -10,7 +10,7 @@ import pytest
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
-from kernelswarm.simulations.reproductions.classifiers import import_vectors, lbfgs, objective
+from kernelswarm.simulations.reproductions.polk_multidist import import_vectors, lbfgs, objective
 
 KERNEL, LAMBDA = Gaussian(1.0), 1e-3
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_sequences, polk_multidist, survey_figure2
+from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_regression, polk_multidist, survey_figure2
 from kernelswarm.simulations.reproductions.contract import beyond, errs_more
 from kernelswarm.simulations.reproductions.walks import Course
 
@@ -118,7 +118,7 @@ def test_a_matrix_is_nearer_where_the_draws_say_so():
 def test_progressive_errors_are_compared_over_parts_of_the_stream():
     generator = np.random.default_rng(1)
     noise = generator.exponential(1.0, 2000)
-    methods = [okfeb_sequences.Method(name, "okfeb" if name == "OK-FEB" else "bpa", {}) for name in ("OK-FEB", "BPA")]
+    methods = [okfeb_regression.Method(name, "okfeb" if name == "OK-FEB" else "bpa", {}) for name in ("OK-FEB", "BPA")]
     for others, holds in (
         (noise * 1.2, True),
         (generator.permutation(noise) * 1.001, False),
@@ -126,8 +126,8 @@ def test_progressive_errors_are_compared_over_parts_of_the_stream():
         (noise + np.inf, True),  # it diverged
     ):
         learning_curves = {
-            name: okfeb_sequences.TunedCurve(errors, 1.0, "", 5)
+            name: okfeb_regression.TunedCurve(errors, 1.0, "", 5)
             for name, errors in (("OK-FEB", noise), ("BPA", others))
         }
-        rows = okfeb_sequences.claims("data", methods, 8, learning_curves, "more accurate")
+        rows = okfeb_regression.claims("data", methods, 8, learning_curves, "more accurate")
         assert [row.holds for row in rows] == [None, None, holds, holds]

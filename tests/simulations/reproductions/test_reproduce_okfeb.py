@@ -9,7 +9,7 @@ import pytest
 from scipy.io import savemat
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.reproductions import data_sets, okfeb_motions, okfeb_regression, okfeb_sequences
+from kernelswarm.simulations.reproductions import data_sets, okfeb_motions, okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Request
 
 
@@ -17,7 +17,7 @@ def test_regression_reads_the_published_files_and_refuses_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(okfeb_regression, "WIDTHS", okfeb_regression.WIDTHS[:2])
-    monkeypatch.setattr(okfeb_sequences, "STEP_SIZES", okfeb_sequences.STEP_SIZES[:2])
+    monkeypatch.setattr(okfeb_regression, "STEP_SIZES", okfeb_regression.STEP_SIZES[:2])
     with pytest.raises(InputError, match=r"^--data is missing: it must name a folder with cal_housing.data.gz"):
         okfeb_regression.reproduce(Request(quick=True))
     with pytest.raises(InputError, match=r"has no cal_housing.data.gz: it must be"):
@@ -88,17 +88,17 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
     points, targets = data_sets.adult(tmp_path / "a9a")
     np.testing.assert_array_equal(points, inputs)
     np.testing.assert_array_equal(targets[:, 0], wealthy)
-    found = okfeb_sequences.measured(Request(data=tmp_path, quick=True), tuning=40)
-    assert list(found) == [method.label for method in okfeb_sequences.METHODS]
+    found = okfeb_regression.on_adult(Request(data=tmp_path, quick=True), tuning=40)
+    assert list(found) == [method.label for method in okfeb_regression.ADULT_METHODS]
     for learning_curve in found.values():
         assert set(learning_curve.errors) <= {0.0, 1.0} and len(learning_curve.errors) == 160
     assert found["OK-FEB"].settings == "Pegasos, bandwidth 3.16" and "step size" in found["POLK"].settings
-    rows = list(okfeb_sequences.claims("Adult", okfeb_sequences.METHODS, 60, found, "more accurate"))
+    rows = list(okfeb_regression.claims("Adult", okfeb_regression.ADULT_METHODS, 60, found, "more accurate"))
     errors = {name: learning_curve.errors.mean() for name, learning_curve in found.items()}
     assert [row.holds for row in rows[:-2]] == [None] * len(found)
     assert {row.holds for row in rows[-2:]} <= {True, False}
     assert min(errors.values()) < wealthy.mean()  # who learns nothing says that nobody earns much
-    assert okfeb_sequences.measured(Request(quick=True), 40) == {}
+    assert okfeb_regression.on_adult(Request(quick=True), 40) == {}
     (tmp_path / "a9a").write_text("1 3:1\n2 4:1\n")
     with pytest.raises(InputError, match=r"classes are not -1 and 1: it must be a9a"):
         data_sets.adult(tmp_path / "a9a")
@@ -106,7 +106,7 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
 
 def test_pegasos_steps_are_those_of_the_mean_hinge_loss() -> None:
     # lambda / 2 ||w||^2 + the mean hinge loss, lambda = 1 / C: eq. 37 over C. Its steps are 1 / (lambda t).
-    learner = okfeb_sequences.made(okfeb_sequences.METHODS[0], float("nan"), 1.0)
+    learner = okfeb_regression.made(okfeb_regression.ADULT_METHODS[0], float("nan"), 1.0)
     assert learner.regularization == pytest.approx(0.1)
     for step in (0, 1, 7, 1000):
         assert learner.step_size.at(step) == pytest.approx(1.0 / (0.1 * (step + 2)))

@@ -29,7 +29,6 @@ from kernelswarm.simulations.reproductions import (
     colk_theory,
     faults,
     krls_lorenz,
-    link_conditions,
     methods,
     okfeb_manifold,
     polk_multidist,
@@ -257,8 +256,8 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "survey-theory": [(survey_theory, "HORIZONS", (10, 20, 40, 80, 160)), (survey_theory, "outcome", no_longer)],
     "unreliable-links": [
         (survey_networks, "simulate", briefly),
-        (link_conditions, "EVALUATE_EVERY", 20),
-        (link_conditions, "GRAPHS", {name: {**table, "nodes": 4} for name, table in link_conditions.GRAPHS.items()}),
+        (unreliable_links, "EVALUATE_EVERY", 20),
+        (unreliable_links, "GRAPHS", {name: {**table, "nodes": 4} for name, table in unreliable_links.GRAPHS.items()}),
     ],
 }
 """Those that take long are run on fewer or smaller graphs, samples and settings, for fewer rounds."""

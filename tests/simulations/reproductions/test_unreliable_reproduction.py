@@ -9,8 +9,8 @@ import pytest
 
 from kernelswarm.graphs.schedules import Activation, Always
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.reproductions import link_conditions
-from kernelswarm.simulations.reproductions.link_conditions import (
+from kernelswarm.simulations.reproductions import unreliable_links
+from kernelswarm.simulations.reproductions.unreliable_links import (
     BURST_LOSS,
     GRAPHS,
     PLAIN,
@@ -62,8 +62,8 @@ def test_every_kind_of_unreliability_is_as_much_as_it_says(name, value):
 
 
 def test_no_delay_is_dropped_as_too_old():
-    for delay in link_conditions.DELAYS:
-        experiment = described(link_conditions.delayed(delay))
+    for delay in unreliable_links.DELAYS:
+        experiment = described(unreliable_links.delayed(delay))
         assert forecast(experiment.links, open_network(experiment).plans).late == 0.0
 
 
@@ -106,14 +106,14 @@ def test_changing_networks_are_set_beside_isolated_nodes_of_their_stream():
         (Problem("patches", "ring"), "isolated"): Outcome(4.0, 8.0, 0.0),
         (Problem("patches", "ring"), "consensus"): Outcome(0.1, 1.0, 64_000.0),
     }
-    assert [(row.measured, row.settings[-5:]) for row in link_conditions.rows(found)] == [
+    assert [(row.measured, row.settings[-5:]) for row in unreliable_links.rows(found)] == [
         ("consensus: 0.250", "64 kB"),
         ("consensus: 0.500", "32 kB"),
         ("consensus: 0.025", "64 kB"),
     ]
 
 
-@pytest.mark.parametrize("problem", link_conditions.CHANGING_PROBLEMS, ids=lambda problem: problem.words)
+@pytest.mark.parametrize("problem", unreliable_links.CHANGING_PROBLEMS, ids=lambda problem: problem.words)
 def test_every_changing_network_is_one_of_eight_nodes(problem):
     network = open_network(described({"topology": dict(GRAPHS[problem.graph])}))
     assert len(network.graph) == 8
