@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.reproductions.risk_methods import learn, mean_square
+from kernelswarm.simulations.reproductions.colk_outliers import learn, mean_square
 
 DRAWS, TESTED = 10, 1000
 SHARES = (0.125, 0.25, 0.5, 1.0, 2.0)

@@ -12,9 +12,7 @@ from kernelswarm.arrays import Array, Booleans
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.risk_methods import (
+from kernelswarm.simulations.reproductions.colk_outliers import (
     METHODS,
     Fit,
     compared,
@@ -24,6 +22,8 @@ from kernelswarm.simulations.reproductions.risk_methods import (
     rows_of,
     spread,
 )
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 SHARE, SIZE = 0.1, 0.5
 """A training target is an outlier with this probability, and gets N(0, SIZE^2); targets lie in [-0.95, 0.03]."""
@@ -103,7 +103,7 @@ def _claims(
     settings: Mapping[str, str],
     clean: list[float],
 ) -> Iterator[Claim]:
-    printed = [name for name in METHODS if METHODS[name].printed]
+    printed = [name for name in METHODS if not METHODS[name].control]
     yield from rows_of(errors, runs, settings, "clean test error", "")
     yield Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings)
     robust, both = "COLK is robust where others overfit (figure 3)", ["COLK", CLEAN]

@@ -22,6 +22,7 @@ from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.walks import (
+    SLACK,
     evenly,
     largest_at_the_coarsest,
     listed,
@@ -76,7 +77,7 @@ def reproduce(request: Request) -> Reproduction:
         arrays |= named(name.replace(", ", "_") + "_", QUANTITIES, rows)
     return Reproduction(
         [*_claims(arrays)],
-        notes("colk-theory", globals(), draws=draws, length=length),
+        notes("colk-theory", globals(), draws=draws, slack=SLACK, length=length),
         {"colk_theory": _figure(arrays)},
         arrays,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.rows import table
 from kernelswarm.simulations.reproductions.survey_networks import ended
 
 Table = Mapping[str, Any]
@@ -19,39 +20,13 @@ PENALTY = 1.0
 ROUNDS = 300
 SEEDS = 5
 
-GRAPHS: dict[str, Table] = {
-    "ring": {"name": "ring", "nodes": 10},
-    "geometric": {"name": "random_geometric", "nodes": 20, "radius": 0.4},
-    "complete": {"name": "complete", "nodes": 10},
-}
-FAULTS: dict[str, Table] = {
-    "data, large offset": {"kind": "offset"},
-    "data, small offset": {"kind": "offset", "value": 0.9},
-    "data, sign": {"kind": "sign"},
-    "data, noise": {"kind": "noise"},
-    "data, random": {"kind": "random"},
-    "messages, large offset": {"kind": "offset", "of": "messages"},
-    "messages, mirrored": {"kind": "target", "of": "messages"},
-    "messages, silent": {"kind": "silent", "of": "messages"},
-}
+GRAPHS, FAULTS, FORMS = (table("faults")[kind] for kind in ("graphs", "faults", "forms"))
 EVERY_SHARE = "data, large offset", "messages, large offset"
 """The faults that are measured at every share."""
 
 SHARES = 0.1, 0.2, 0.3, 0.4
 FEW_SHARES = 0.2, 0.4
 
-FORMS: dict[str, Table] = {
-    "isolated": {"name": "isolated"},
-    "no defence": {"name": "consensus", "penalty": PENALTY},
-    "trimmed": {"name": "consensus", "penalty": PENALTY, "robust": "trimmed"},
-    "median": {"name": "consensus", "penalty": PENALTY, "robust": "median"},
-    "clipped": {"name": "consensus", "penalty": PENALTY, "robust": "clipped"},
-    "absolute": {"name": "consensus", "distance": "absolute"},
-    "trust": {"name": "consensus", "penalty": PENALTY, "robust": "trust"},
-    "proximity": {"name": "proximity"},
-    "proximity, trust": {"name": "proximity", "robust": "trust"},
-    "summaries": {"name": "summaries"},
-}
 BOUNDED = 0.5
 """What is left of an error, at most, where a defence bounds it."""
 

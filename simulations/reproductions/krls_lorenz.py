@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.krls import Krls
-from kernelswarm.agents.learners.ogd import Norma
-from kernelswarm.agents.learners.qklms import Qklms
-from kernelswarm.agents.learners.rls import Rls
-from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.rows import Row, rows
 
 # The Lorenz series of the Kernel Adaptive Filtering Toolbox, and the published recursion of KRLS on it.
 
@@ -95,18 +92,6 @@ WINDOW = 200
 """Samples over which the learning curves are means."""
 
 
-class Setting(NamedTuple):
-    """A filter of the toolbox's demo: what it prints of its error, and how near ours must come, in dB."""
-
-    label: str
-    learner: Learner
-    words: str
-    published: float = math.nan
-    near: float = 0.0
-    most: int = 10_000
-    """The samples that it learns from."""
-
-
 class Prediction(NamedTuple):
     """What a filter came to: the squared error of each prediction, and the points of its dictionary at the end."""
 
@@ -123,10 +108,10 @@ def reproduce(request: Request) -> Reproduction:
     """Kernel filters on the Lorenz series, as in the Kernel Adaptive Filtering Toolbox: errors of KRLS and others."""
     points, targets = embedded(series())
     dependencies = DEPENDENCIES[:4] if request.quick else DEPENDENCIES
-    settings = _settings()[:2] if request.quick else _settings()
+    settings = rows("krls-lorenz")[:2] if request.quick else rows("krls-lorenz")
     share = len(settings) / (len(settings) + len(dependencies))
     found = {
-        setting.label: predicted(setting.learner, points, targets, setting.most)
+        setting.label: predicted(setting.learner, points, targets, setting.most or len(points))
         for setting in request.part(0.0, share).each(settings, lambda setting: setting.label)
     }
     ours, printed = [], []
@@ -163,34 +148,12 @@ def _krls(dependency: float) -> Krls:
     return Krls(kernel=KERNEL, step_size=Constant(0.5), ridge=0.0, dependency=dependency)
 
 
-def _settings() -> list[Setting]:
-    # The derivative of the squared loss is twice the error, so that steps here are half of the toolbox's.
-    def descent(step: float) -> dict[str, object]:
-        return {"kernel": KERNEL, "step_size": Constant(0.5 * step)}
-
-    qklms = Qklms(**descent(0.6), regularization=0.0, quantization=2.0)  # type: ignore[arg-type]
-    klms = Qklms(**descent(0.1), regularization=0.0, quantization=0.0)  # type: ignore[arg-type]
-    norma = Norma(**descent(0.1), regularization=2e-4, budget_size=500)  # type: ignore[arg-type]
-    rls = Rls(kernel=Linear(), step_size=Constant(0.5), ridge=1e-6, forgetting=0.99)
-    return [
-        Setting("KRLS", _krls(1e-4), "nu = 1e-4, no ridge", -40.17, 0.5),
-        Setting("QKLMS", qklms, "eta = 0.6, epsilon_U = 2", -10.73, 0.01),
-        Setting("KLMS", klms, "eta = 0.1, learns from 5,000 samples", -3.07, 0.01, 5000),
-        Setting("NORMA", norma, "eta = 0.1, lambda = 1e-4, tau = 500", 10.96, 0.1),
-        Setting("RLS on the inputs", rls, "forgetting 0.99, ridge 1e-6", -48.16, 0.5),
-        Setting(
-            "RLS on 100 random features",
-            Rls(kernel=KERNEL, step_size=Constant(0.5), ridge=1e-6),
-            "no forgetting, ridge 1e-6",
-        ),
-    ]
-
-
-def _claim(setting: Setting, found: Prediction) -> Claim:
-    published = "" if math.isnan(setting.published) else f"{setting.published:.2f} dB (demo_prediction)"
-    near = abs(decibels(found.squared) - setting.published) <= setting.near if published else None
-    words = setting.words if isinstance(setting.learner, Rls) else f"Gaussian kernel of width 32, {setting.words}"
-    return Claim(f"error of {setting.label}", published, found.words, words, near)
+def _claim(row: Row, found: Prediction) -> Claim:
+    if row.error is None:
+        return Claim(f"error of {row.label}", "", found.words, row.settings)
+    near = abs(decibels(found.squared) - row.error) <= row.near
+    published = f"{row.error:.2f} dB (demo_prediction)"
+    return Claim(f"error of {row.label}", published, found.words, row.settings, near)
 
 
 def _figure(found: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:

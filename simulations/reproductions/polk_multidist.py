@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -15,13 +15,8 @@ from scipy.special import softmax
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.functions.expansion import Expansion, spanning
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.bsgd import Bsgd
-from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.parts.budgets import Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
-from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
@@ -36,6 +31,7 @@ from kernelswarm.simulations.reproductions.contract import (
     notes,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
+from kernelswarm.simulations.reproductions.rows import Row, rows
 from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
 
 CANDIDATES = 300
@@ -158,30 +154,12 @@ SAMPLES, QUICK_SAMPLES, TEST, BATCH = 5000, 1000, 2500, 32
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 """The values of LIBSVM's C, of which a fifth of the training samples chooses one."""
 
-RIVALS: tuple[Literal["removal", "projection", "merging"], ...] = ("removal", "projection", "merging")
 
 NEAR = 0.005
 """An error this far above LIBSVM's is taken for "approximately the same"."""
 
 LIKE_LIBSVM = "about that of LIBSVM"
 """The judged claims about POLK's errors; the numbers beside them are of another draw of the classes."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A row of the paper's table 2: a learner, and what is printed of it."""
-
-    label: str
-    learner: Learner
-    words: str
-    error: str
-    order: int
-    rival: bool = False
-
-    @property
-    def key(self) -> str:
-        """The label as a name of arrays."""
-        return re.sub(r"[^\w.]+", "_", self.label.lower())
 
 
 class BatchFit(NamedTuple):
@@ -216,14 +194,14 @@ class Radius:
 def reproduce(request: Request) -> Reproduction:
     """POLK, table 2 and figures 2 and 4: errors and model orders on multidist, beside batch solutions and BSGD."""
     draws, samples = (2, QUICK_SAMPLES) if request.quick else (5, SAMPLES)
-    settings = _settings()
+    settings = rows("polk-multidist")
     groups = [Radius(1.0, "as printed, radius 1"), Radius(3.0, "radius 3")]
     cells = [(group, draw) for group in groups for draw in range(draws)]
     for group, draw in request.each(cells, lambda cell: f"{cell[0].words}, draw {cell[1] + 1} of {draws}"):
         _measure(group, settings, request.seed * draws + draw, samples, 50 if request.quick else 500)
     claims = [claim for group in groups for claim in _errors(group, settings)]
     claims += [_order(setting, groups) for setting in settings if not setting.rival]
-    arrays = {f"samples_{setting.key}": groups[0].courses[setting.label][0].samples for setting in settings}
+    arrays = {f"samples_{_key(setting)}": groups[0].courses[setting.label][0].samples for setting in settings}
     for group in groups:
         prefix = f"radius{group.radius:g}"
         arrays |= {f"{prefix}_bayes_error": np.array(group.bayes), f"{prefix}_libsvm_error": np.array(group.libsvm)}
@@ -232,7 +210,7 @@ def reproduce(request: Request) -> Reproduction:
             arrays[f"{prefix}_{re.sub(r'[^a-z]+', '_', name.lower())}"] = np.array(fits)
         for setting in settings:
             for quantity in ("error", "order"):
-                arrays[f"{prefix}_{quantity}_{setting.key}"] = stacked(group.courses[setting.label], f"{quantity}s")
+                arrays[f"{prefix}_{quantity}_{_key(setting)}"] = stacked(group.courses[setting.label], f"{quantity}s")
     return Reproduction(
         claims,
         notes(
@@ -247,39 +225,12 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def _settings() -> list[Setting]:
-    rows: list[tuple[Loss, float, str, int]] = [
-        (MulticlassHinge(), 0.04, "3.98% (table 2)", 16),
-        (MulticlassHinge(), 1e-4, "a curve (figure 2)", 129),
-        (MulticlassLogistic(), 0.03, "4.36% (table 2)", 16),
-        (MulticlassLogistic(), 0.001, "between 4 and 5% (figure 4)", 75),
-    ]
-    rival = Bsgd(MulticlassHinge(), KERNEL, Constant(1.0), 1e-6, budget_size=16)
-    words = "s² = 0.6, η = 1, λ = 1e-6, b = 1, M = 16, one pass"
-    return [
-        *(_polk(loss, constant, error, order) for loss, constant, error, order in rows),
-        *(
-            Setting(
-                f"BSGD, hinge loss, {maintenance}",
-                replace(rival, maintenance=maintenance),
-                words,
-                "21.8% (table 2, which does not say how BSGD kept its budget)",
-                16,
-                rival=True,
-            )
-            for maintenance in RIVALS
-        ),
-    ]
+def _key(setting: Row) -> str:
+    """Return the label as a name of arrays."""
+    return re.sub(r"[^\w.]+", "_", setting.label.lower())
 
 
-def _polk(loss: Loss, constant: float, error: str, order: int) -> Setting:
-    learner = Polk(loss, KERNEL, Constant(6.0), 1e-6, BATCH, Parsimony(constant))
-    name = "hinge" if isinstance(loss, MulticlassHinge) else "logistic"
-    words = f"s² = 0.6, η = 6, λ = 1e-6, b = {BATCH}, one pass"
-    return Setting(f"POLK, {name} loss, K = {constant:g}", learner, words, error, order)
-
-
-def _measure(group: Radius, settings: Sequence[Setting], seed: int, samples: int, steps: int) -> None:
+def _measure(group: Radius, settings: Sequence[Row], seed: int, samples: int, steps: int) -> None:
     """Draw one problem, and learn it with every setting, with LIBSVM, and from all samples in so many iterations."""
     source = GaussianMixture(radius=group.radius).open(1, seed, TEST, None)
     (node,) = source.nodes
@@ -328,7 +279,7 @@ def _batches(points: Array, targets: Array, test: HeldOut, seed: int, steps: int
     return found
 
 
-def _errors(group: Radius, settings: Sequence[Setting]) -> Iterator[Claim]:
+def _errors(group: Radius, settings: Sequence[Row]) -> Iterator[Claim]:
     yield Claim(f"Bayes error, {group.words}", "", percent(group.bayes), f"{len(group.bayes)} draws")
     yield Claim(
         f"test error, LIBSVM, {group.words}",
@@ -352,8 +303,8 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> Iterator[Claim]:
         holds: bool | None = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
         if setting.rival:
             holds = errs_more(found, best)
-        published = f"{'above that of POLK' if setting.rival else LIKE_LIBSVM}: {setting.error}"
-        yield Claim(f"test error, {setting.label}, {group.words}", published, percent(found), setting.words, holds)
+        published = f"{'above that of POLK' if setting.rival else LIKE_LIBSVM}: {setting.place}"
+        yield Claim(f"test error, {setting.label}, {group.words}", published, percent(found), setting.settings, holds)
     fine = ends(group.courses[settings[1].label], "errors")
     yield Claim(
         f"test error, hinge loss, the smaller K, {group.words}",
@@ -364,20 +315,20 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> Iterator[Claim]:
     )
 
 
-def _order(setting: Setting, groups: Sequence[Radius]) -> Claim:
+def _order(setting: Row, groups: Sequence[Radius]) -> Claim:
     """The model order, which is judged on the draws as printed: the first group."""
     orders = [ends(group.courses[setting.label], "orders") for group in groups]
     measured = [f"{_counts(found)} ({group.words})" for found, group in zip(orders, groups, strict=True)]
     mean = float(np.mean(orders[0]))
-    near = abs(mean - setting.order) <= 0.25 * setting.order
-    return Claim(f"model order, {setting.label}", f"{setting.order}", "; ".join(measured), setting.words, near)
+    near = abs(mean - setting.order) <= 0.25 * setting.order if setting.order else None
+    return Claim(f"model order, {setting.label}", f"{setting.order}", "; ".join(measured), setting.settings, near)
 
 
 def _counts(counts: Sequence[float]) -> str:
     return f"{min(counts):.0f} to {max(counts):.0f}, mean {float(np.mean(counts)):.0f}"
 
 
-def _figure(groups: Sequence[Radius], settings: Sequence[Setting]) -> Figure:
+def _figure(groups: Sequence[Radius], settings: Sequence[Row]) -> Figure:
     """Test error beyond LIBSVM's and model order against samples, means over the draws."""
     colors = (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE, style.GREEN, style.PURPLE, style.GREY)
     looks = list(zip(settings, colors, ("-", "--", "-", "--", "-.", "-.", "-."), strict=True))

@@ -71,7 +71,7 @@ def reproduce(request: Request) -> Reproduction:
     }
     return Reproduction(
         _claims(arrays),
-        notes("polk-theory", globals(), draws=draws, norm=math.sqrt(optimum.inner(optimum))),
+        notes("polk-theory", globals(), draws=draws, slack=SLACK, norm=math.sqrt(optimum.inner(optimum))),
         {"polk_theory": _figure(arrays)},
         arrays,
     )

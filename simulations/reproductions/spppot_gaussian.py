@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from kernelswarm.agents.learners.spppot import Spppot
-from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
-from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.agents.parts.mirror_maps import SquaredNorm
-from kernelswarm.agents.parts.poisson_process import PoissonProcess
-from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.gaussian_density import GaussianDensity
 from kernelswarm.simulations.figures import style
@@ -27,34 +21,14 @@ from kernelswarm.simulations.reproductions.densities import (
     stroke,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.rows import rows
 
 TRAINING, TEST, EPOCHS, DRAWS = 10211, 1001, 8, 5
-LOSS, KERNEL = PoissonProcess(cells=(100,)), Gaussian(0.0806)
-SPPPOT = Spppot(loss=LOSS, kernel=KERNEL, batch_size=30, step_size=Constant(0.012), budget=Epsilon(6.6e-6))
 FLOORS = (1e-6, 1e-3, 1e-1)
 """Where -log f of POLK's function leaves the logarithm: the paper does not say what it does where f <= 0."""
 
-LEARNERS: dict[str, Spppot] = {
-    "SPPPOT constant": SPPPOT,
-    "SPPPOT adaptive": replace(SPPPOT, budget=TargetOrder(105, alpha=2e-6)),
-    "PMD": replace(SPPPOT, step_size=Constant(0.05), grid_only=True),
-    "PMD, eta = 0.012": replace(SPPPOT, grid_only=True),
-    **{
-        f"POLK, floor {floor:g}": replace(
-            SPPPOT,
-            loss=replace(LOSS, floor=floor),
-            mirror_map=SquaredNorm(),
-            step_size=Constant(0.006),
-            budget=Epsilon(3.5e-8),
-        )
-        for floor in FLOORS
-    },
-}
-COARSE = replace(LOSS, cells=(8,))
-COARSE_LEARNERS = {
-    "SPPPOT, 8 grid points": replace(SPPPOT, loss=COARSE, budget=Epsilon(5e-4)),
-    "PMD, 8 grid points": replace(SPPPOT, loss=COARSE, grid_only=True),
-}
+ROWS = {row.label: row for row in rows("spppot-gaussian")}
+LOSS, KERNEL = ROWS["SPPPOT constant"].learner.loss, ROWS["SPPPOT constant"].learner.kernel
 
 
 @dataclass(frozen=True)
@@ -71,17 +45,16 @@ class Final:
 def reproduce(request: Request) -> Reproduction:
     """SPPPOT, figure 1: RMSE, ISE, test loss and model order of a density, beside PMD, POLK and a batch solver."""
     draws, epochs, training = (1, EPOCHS, 3000) if request.quick else (DRAWS, EPOCHS, TRAINING)
-    learners = {**LEARNERS, **COARSE_LEARNERS}
-    finals: dict[str, list[Final]] = {name: [] for name in (*learners, "batch")}
+    finals: dict[str, list[Final]] = {name: [] for name in (*ROWS, "batch")}
     curves: dict[str, DensityCurve] = {}
     density, estimates = _density(), []
     for draw in range(draws):
         source = GaussianDensity().open(2, request.seed + draw, 10, None)
         events, test = source.nodes[0].draw(training)[0], source.nodes[1].draw(TEST)[0]
         part = request.part(draw / draws, (draw + 1) / draws)
-        for name in part.each(learners, lambda name, draw=draw: f"{name}, draw {draw + 1} of {draws}"):  # type: ignore[misc]
+        for name in part.each(ROWS, lambda name, draw=draw: f"{name}, draw {draw + 1} of {draws}"):  # type: ignore[misc]
             generator = np.random.default_rng([request.seed, draw])
-            curve = learned(learners[name], events, test, epochs, generator)
+            curve = learned(ROWS[name].learner, events, test, epochs, generator)
             curves.setdefault(name, curve)
             finals[name].append(_final(curve, density))
         estimate, _ = chosen_batch(LOSS, KERNEL, events)
@@ -140,17 +113,14 @@ def _claims(finals: Mapping[str, list[Final]]) -> Iterator[Claim]:
         return f"RMSE {spread([value**0.5 for value in every(name, 'ise')], '.4g', '.2g')}, ISE {written(name, 'ise')}"
 
     pmd = np.array(every("PMD", "ise"))
-    settings = {
-        "SPPPOT constant": "eta = 0.012, eps = 6.6e-6",
-        "SPPPOT adaptive": "eta = 0.012, target order 105, alpha(0) = 2e-6",
-        "PMD": "eta = 0.05",
-        "batch": "L-BFGS, f = g^2, ridge by validation",
-    }
+    settings = {name: ROWS[name].settings for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD")}
+    settings["batch"] = "L-BFGS, f = g^2, ridge by validation"
     for name, words in settings.items():
         beats = bool((np.array(every(name, "ise")) < pmd).all()) if name.startswith("SPPPOT") else None
         published = "below PMD's (figures 1b, 1c)" if beats is not None else "curve only"
         yield Claim(f"RMSE and ISE, {name}", published, errors(name), words, beats)
-    for name, order in {"SPPPOT constant": 100, "SPPPOT adaptive": 105, "PMD": 100}.items():
+    for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD"):
+        order = ROWS[name].order or 0
         holds = bool(np.abs(np.array(every(name, "order")) - order).max() <= 2)
         yield Claim(f"model order, {name}", f"{order}", written(name, "order"), settings[name], holds)
     gap = np.array(every("SPPPOT constant", "loss")) - np.array(every("batch", "loss"))
@@ -167,8 +137,7 @@ def _claims(finals: Mapping[str, list[Final]]) -> Iterator[Claim]:
         least = every(name, "least")
         measured = f"loss {written(name, 'loss')}, {errors(name)}, least value {min(least):.2g}"
         published = "negative in places (its loss 2.0148, RMSE 5.8317, ISE 34.0425: not judged)"
-        words = f"f = z, eta = 0.006, eps = 3.5e-8, -log f linear below {floor:g}"
-        yield Claim("POLK: is it negative?", published, measured, words, max(least) < 0.0)
+        yield Claim("POLK: is it negative?", published, measured, ROWS[name].settings, max(least) < 0.0)
     measured = f"ISE {written('PMD, eta = 0.012', 'ise')}, SPPPOT {written('SPPPOT constant', 'ise')}"
     yield Claim("ISE, PMD with SPPPOT's step", "", measured, "eta = 0.012")
     ours, theirs = (

@@ -3,70 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kernelswarm.agents.learners.spppot import Spppot
-from kernelswarm.agents.parts.budgets import Budget, Epsilon, TargetOrder
-from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.agents.parts.losses import MulticlassLogistic
-from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
-from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes, spread
-from kernelswarm.simulations.reproductions.data_sets import BANDWIDTH, CLASSES, MNIST, ROWS, Digits, both, libsvm
+from kernelswarm.simulations.reproductions.data_sets import CLASSES, MNIST, ROWS, Digits, both, libsvm
 from kernelswarm.simulations.reproductions.densities import STROKES
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.rows import rows
 from kernelswarm.simulations.reproductions.walks import Course, course, single_steps, stacked
 
 DATA, FILES = MNIST, ("mnist",)
 BATCH, ETA, EPOCHS, TRAINING = 32, 24.0, 2, 10_000
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One learner of figure 3, and what is printed of it."""
-
-    name: str
-    mirror_map: MirrorMap
-    budget: Budget
-    words: str
-    order: int | None
-    step_size: Schedule = field(default=Constant(ETA))
-
-    @property
-    def learner(self) -> Spppot:
-        """The learner; with the squared norm it is POLK without a regulariser, as the paper runs it."""
-        return Spppot(
-            loss=MulticlassLogistic(),
-            kernel=Gaussian(BANDWIDTH),
-            step_size=self.step_size,
-            batch_size=BATCH,
-            budget=self.budget,
-            mirror_map=self.mirror_map,
-        )
-
-
-ADAPTIVE = TargetOrder(400, alpha=0.1)
-SETTINGS = (
-    Setting("SPPPOT constant", KullbackLeibler(), Epsilon(1.4579), "eps = 1.4579", 401),
-    Setting("SPPPOT adaptive", KullbackLeibler(), ADAPTIVE, "target order 400, alpha(0) = 0.1", 400),
-    Setting("POLK", SquaredNorm(), Epsilon(1.8812), "eps = 1.8812", 404),
-    Setting("POLK adaptive", SquaredNorm(), ADAPTIVE, "target order 400, alpha(0) = 0.1", None),
-)
-HELD = TargetOrder(400, alpha=0.05, gain=0.3 / 400, smallest=0.05)
-"""Keeps the model order where steps fall: the published rule starts with far too many points (docs/mnist.md)."""
-
-LARGER = (100.0, 250.0)
-STEPS = tuple(
-    Setting(f"{name}, eta = {initial:g} / (1 + t/1000)", mirror_map, HELD, "target order 400", None, schedule)
-    for initial, schedule in ((initial, Diminishing(initial, 1000.0)) for initial in LARGER)
-    for name, mirror_map in (("SPPPOT", KullbackLeibler()), ("POLK", SquaredNorm()))
-)
-"""Larger steps that fall, which the paper does not try."""
+SETTINGS, STEPS = rows("spppot-mnist"), rows("spppot-mnist-steps")
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -74,7 +29,7 @@ def reproduce(request: Request) -> Reproduction:
     training, test = both("spppot-mnist", request.data, request.quick)
     count, looks, orders = (2000, 4, 1) if request.quick else (TRAINING, 16, 3)
     count = min(count, len(training.images))
-    found: dict[str, list[Course]] = {setting.name: [] for setting in SETTINGS}
+    found: dict[str, list[Course]] = {setting.label: [] for setting in SETTINGS}
     vectors: list[float] = []
     last = (*SETTINGS[:3:2], *STEPS)
     taken = training
@@ -85,15 +40,15 @@ def reproduce(request: Request) -> Reproduction:
         taken = training.taken(generator.permutation(len(training.images))[:count])
         order = _passes(generator, count)
         part = request.part(draw * len(SETTINGS) * share, (draw + 1) * len(SETTINGS) * share)
-        for setting in part.each(SETTINGS, lambda setting: setting.name):
-            found[setting.name].append(learned(setting.learner, taken, order, test, looks))
+        for setting in part.each(SETTINGS, lambda setting: setting.label):
+            found[setting.label].append(learned(setting.learner, taken, order, test, looks))
         vectors.append(libsvm(taken, test)[0])
     every = taken if request.quick else training
     order = _passes(np.random.default_rng([request.seed, orders]), len(every.images))
     part = request.part(orders * len(SETTINGS) * share, 1.0)
     whole = {
-        setting.name: learned(setting.learner, every, order, test, looks)
-        for setting in part.each(last, lambda setting: f"{setting.name}, all images")
+        setting.label: learned(setting.learner, every, order, test, looks)
+        for setting in part.each(last, lambda setting: f"{setting.label}, all images")
     }
     arrays = {
         f"{name.lower().replace(' ', '_')}_{quantity}": stacked(courses, quantity)
@@ -128,17 +83,17 @@ def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> Iterato
         return stacked(found[name], quantity)[:, -1]
 
     for setting in SETTINGS:
-        errors, losses = last(setting.name, "errors"), last(setting.name, "losses")
-        ours, rival = setting.name.startswith("SPPPOT"), "POLK"
+        errors, losses = last(setting.label, "errors"), last(setting.label, "losses")
+        ours, rival = setting.label.startswith("SPPPOT"), "POLK"
         better = (errors < last(rival, "errors")) & (losses < last(rival, "losses"))
         measured = f"error {spread(100.0 * errors, '.2f')}%, loss {spread(losses, '.4f')}"
         published = "below POLK's (figures 3a, 3b)" if ours else ""
         beats = bool(better.all()) if ours else None
-        orders, printed = last(setting.name, "orders"), setting.order
+        orders, printed = last(setting.label, "orders"), setting.order
         near = None if printed is None else bool(np.abs(orders / printed - 1.0).max() < 0.1)
         order = "" if printed is None else str(printed)
-        yield Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats)
-        yield Claim(f"model order, {setting.name}", order, spread(orders, ".0f"), setting.words, near)
+        yield Claim(f"test error and loss, {setting.label}", published, measured, setting.settings, beats)
+        yield Claim(f"model order, {setting.label}", order, spread(orders, ".0f"), setting.settings, near)
     gap = 100.0 * (last("SPPPOT constant", "errors") - np.array(vectors))
     measured = f"{spread(gap, '.2f')} points above LIBSVM's {spread(100.0 * np.array(vectors), '.2f')}%"
     yield Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0))
@@ -148,12 +103,12 @@ def _claims_of_all(whole: dict[str, Course], count: int) -> Iterator[Claim]:
     """Set positive functions beside POLK on all images, by the step: each against POLK's with the same one."""
     for rival, ours in ((SETTINGS[2], SETTINGS[0]), (STEPS[1], STEPS[0]), (STEPS[3], STEPS[2])):
         for setting in (ours, rival):
-            end = whole[setting.name]
+            end = whole[setting.label]
             printed = setting.order is not None  # the paper does not try the larger steps
             published = ("below POLK's, " if setting is ours else "") + f"M = {setting.order}" if printed else ""
             measured = f"error {100.0 * end.errors[-1]:.2f}%, loss {end.losses[-1]:.4f} at M = {end.orders[-1]:.0f}"
-            name = f"test error and loss, {setting.name}, {count:,} images"
-            yield Claim(name, published, measured, setting.words)  # one order of the images judges nothing
+            name = f"test error and loss, {setting.label}, {count:,} images"
+            yield Claim(name, published, measured, setting.settings)  # one order of the images judges nothing
 
 
 def _figure(found: dict[str, list[Course]], libsvm: float) -> Figure:

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from kernelswarm.agents.learners.spppot import Spppot
-from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
-from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.agents.parts.poisson_process import PoissonProcess
-from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.csv_dialect import Dialect
@@ -31,6 +25,7 @@ from kernelswarm.simulations.reproductions.densities import (
     stroke,
 )
 from kernelswarm.simulations.reproductions.panels import Panel, drawn
+from kernelswarm.simulations.reproductions.rows import rows
 
 FARTHEST = 40.0
 """Shots from so many feet or more are left out, and distances divided by it."""
@@ -43,18 +38,8 @@ DATA = (
 FILES = ("stephen_curry_shots.csv.gz",)
 
 PUBLISHED_TRAINING, PUBLISHED_TEST, PUBLISHED_EPOCHS = 8298, 1000, 10
-LOSS, KERNEL = PoissonProcess(cells=(100,)), Gaussian(0.05)
-SPPPOT = Spppot(loss=LOSS, kernel=KERNEL, batch_size=30, step_size=Constant(0.03), budget=Epsilon(1e-5))
-LEARNERS: dict[str, Spppot] = {
-    "SPPPOT constant": SPPPOT,
-    "SPPPOT adaptive": replace(SPPPOT, budget=TargetOrder(100, alpha=2e-6)),
-    "PMD": replace(SPPPOT, step_size=Constant(0.1), grid_only=True),
-}
-SETTINGS = {
-    "SPPPOT constant": "eta = 0.03, eps = 1e-5",
-    "SPPPOT adaptive": "eta = 0.03, target order 100, alpha(0) = 2e-6",
-    "PMD": "eta = 0.1",
-}
+ROWS = {row.label: row for row in rows("spppot-shots")}
+LOSS, KERNEL = ROWS["PMD"].learner.loss, ROWS["PMD"].learner.kernel
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -66,9 +51,9 @@ def reproduce(request: Request) -> Reproduction:
     test, training = distances[order[:count]], distances[order[count:]]
     epochs = PUBLISHED_EPOCHS if request.quick else round(PUBLISHED_EPOCHS * PUBLISHED_TRAINING / len(training))
     curves: dict[str, DensityCurve] = {}
-    for name in request.each(LEARNERS):
+    for name in request.each(ROWS):
         # The paper's figure 2a is of the training loss.
-        curves[name] = learned(LEARNERS[name], training, training, epochs, np.random.default_rng([request.seed, 1]))
+        curves[name] = learned(ROWS[name].learner, training, training, epochs, np.random.default_rng([request.seed, 1]))
     estimate, ridge = chosen_batch(LOSS, KERNEL, training)
     batch_loss, batch_density = loss_of(LOSS, estimate, training), estimate.values(FINE)[:, 0]
     arrays = {"x": FINE[:, 0], "batch": batch_density}
@@ -125,7 +110,7 @@ def _claims(
         beats = end < batch_loss if name.startswith("SPPPOT") else None
         published = "below the batch solver's after a few epochs (figure 2a)" if beats is not None else ""
         least, total = float(curve.densities[-1].min()), curve.settled(curve.densities.mean(axis=1))
-        measured, words = f"least value {least:.2g}, integral {total:.4f}", SETTINGS[name]
+        measured, words = f"least value {least:.2g}, integral {total:.4f}", ROWS[name].settings
         whole = least > 0.0 and abs(total - 1.0) < 0.05
         yield Claim(f"training loss, {name}", published, f"{end:.4f}, batch {batch_loss:.4f}", words, beats)
         yield Claim(f"a density, {name}", "positive, integrates to one", measured, words, whole)
@@ -136,7 +121,7 @@ def _claims(
             f"integrated squared distance to the batch density, {name}",
             "much closer than PMD (figure 2b)",
             f"{gaps[name]:.4f}, PMD {gaps['PMD']:.4f}",
-            SETTINGS[name],
+            ROWS[name].settings,
             gaps[name] < 0.5 * gaps["PMD"],
         )
     measured = ", ".join(f"{name} {value:.4f}" for name, value in tests.items())

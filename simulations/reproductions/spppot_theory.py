@@ -23,6 +23,7 @@ from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.walks import (
+    SLACK,
     Walk,
     evenly,
     largest_at_the_coarsest,
@@ -75,7 +76,7 @@ def reproduce(request: Request) -> Reproduction:
     arrays |= {name: np.array(values) for name, values in found.items()}
     return Reproduction(
         _claims(arrays, middle),
-        notes("spppot-theory", globals(), draws=draws, length=length),
+        notes("spppot-theory", globals(), draws=draws, slack=SLACK, length=length),
         {"spppot_theory": _figure(arrays)},
         arrays,
     )

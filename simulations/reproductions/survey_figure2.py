@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.learners.bpa import Bpa
-from kernelswarm.agents.learners.bsgd import Bsgd, Npbsgd
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.dual_sgd import DualSgd
-from kernelswarm.agents.learners.ogd import Norma
-from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.parts.budgets import Parsimony
-from kernelswarm.agents.parts.losses import MulticlassHinge
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, errs_more, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.polk_multidist import BATCH, KERNEL, SAMPLES, TEST
+from kernelswarm.simulations.reproductions.polk_multidist import BATCH, SAMPLES, TEST
+from kernelswarm.simulations.reproductions.rows import rows
 from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
 
-LOSS, OUTPUTS, REGULARIZATION = MulticlassHinge(), 5, 1e-6
+ROWS, OUTPUTS = rows("survey-figure2"), 5
 POINTS = 16
 """What the competitors are given, and what POLK ends with for K = 0.04."""
 
@@ -33,12 +27,6 @@ EARLY, FOUR = 1249, 0.04
 
 STEPS = (0.03, 0.1, 0.3, 1.0, 3.0)
 """Of which each competitor is given the one that errs least on a draw of its own."""
-
-GROWTH = 0.01
-"""Of NPBSGD: the chance that a sample costs none of the points its place. The survey does not give it."""
-
-FEATURES = 200
-"""Of dual space gradient descent: a cosine and a sine of each of 100 frequencies."""
 
 TEN_TIMES = 10.0
 RADIUS = 3.0
@@ -88,28 +76,11 @@ def reproduce(request: Request) -> Reproduction:
 
 def _tuned(draw: Draw, samples: int) -> dict[str, Learner]:
     """Return the learners: POLK as printed, the competitors with the step that errs least on a draw."""
-    found: dict[str, Learner] = {
-        f"POLK, K = {constant:g}": Polk(LOSS, KERNEL, Constant(6.0), REGULARIZATION, BATCH, Parsimony(constant))
-        for constant in (0.04, 1e-4)
-    }
-    rest: dict[str, Any] = {
-        "loss": LOSS,
-        "kernel": KERNEL,
-        "regularization": REGULARIZATION,
-        "budget_size": POINTS,
-        "step_size": Constant(1.0),
-    }
-    competitors: dict[str, Any] = {
-        "BSGD": Bsgd(**rest, maintenance="projection"),
-        "NPBSGD": Npbsgd(**rest, growth=GROWTH),
-        "NORMA": Norma(**rest),
-        "BPA": Bpa(**rest, maintenance="nearest", insensitivity=0.0, aggressiveness=1.0),
-        "dual space": DualSgd(**rest, features=FEATURES),
-    }
-    for label, learner in competitors.items():
-        steps = {step: replace(learner, step_size=Constant(step)) for step in STEPS}
-        best = min(STEPS, key=lambda step: draw.course(steps[step], [samples]).errors[-1])
-        found[f"{label}, η = {best:g}"] = steps[best]
+    found: dict[str, Learner] = {}
+    for row in ROWS:
+        steps = {step: replace(row.learner, step_size=Constant(step)) for step in STEPS} if row.tuned else {}
+        best = min(steps, key=lambda step: draw.course(steps[step], [samples]).errors[-1], default=None)
+        found[row.label if best is None else f"{row.label}, η = {best:g}"] = steps.get(best, row.learner)
     return found
 
 
@@ -118,12 +89,12 @@ def _claims(found: Mapping[str, Sequence[Course]], bayes: Sequence[float]) -> It
     last_orders = {label: [float(each.orders[-1]) for each in courses] for label, courses in found.items()}
     best, rivals = errors_of[labels[0]], labels[2:]
     yield Claim("Bayes error", "", percent(bayes), f"{len(bayes)} draws, radius {RADIUS:g}")
-    for place, label in enumerate(labels):
-        errors, orders = errors_of[label], last_orders[label]
-        holds = errs_more(errors, best) if place > 1 else None
-        published = "a curve, above POLK's (figure 2a)" if place > 1 else "a curve (figure 2a)"
+    for row, (label, errors) in zip(ROWS, errors_of.items(), strict=False):
+        orders = last_orders[label]
+        holds = errs_more(errors, best) if row.tuned else None
+        published = "a curve, above POLK's (figure 2a)" if row.tuned else "a curve (figure 2a)"
         measured = f"{percent(errors)}; M = {np.mean(orders):.0f}"
-        yield Claim(f"test error, {label}", published, measured, _words(label, place), holds)
+        yield Claim(f"test error, {label}", published, measured, row.settings, holds)
     means, least = [float(np.mean(errors_of[label])) for label in rivals], float(np.mean(best))
     many = sum(mean >= TEN_TIMES * least for mean in means)
     yield Claim(
@@ -159,14 +130,6 @@ def _claims(found: Mapping[str, Sequence[Course]], bayes: Sequence[float]) -> It
         f"{sum(error < FOUR for error in early)} of {len(early)} draws",
         labels[1],
     )
-
-
-def _words(label: str, place: int) -> str:
-    if place < 2:
-        return f"s² = 0.6, η = 6, λ = 1e-6, b = {BATCH}, one pass"
-    own = f", {FEATURES} features" if label.startswith("dual") else ""
-    own = f" at first, growth {GROWTH:g}" if label.startswith("NPBSGD") else own
-    return f"s² = 0.6, λ = 1e-6, b = 1, {POINTS} points{own}, one pass"
 
 
 def _tick(value: float, _: object = None) -> str:

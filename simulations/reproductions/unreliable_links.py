@@ -12,6 +12,7 @@ import numpy as np
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.rows import table
 from kernelswarm.simulations.reproductions.survey_networks import ended
 
 Table = Mapping[str, Any]
@@ -21,32 +22,7 @@ EVALUATE_EVERY = 25
 LAST = 0.3
 """The share of the evaluations, the last, whose medians count: a single one is off by a tenth and more."""
 
-GRAPHS: dict[str, Table] = {
-    "ring": {"name": "ring", "nodes": 8},
-    "complete": {"name": "complete", "nodes": 8},
-    "geometric": {"name": "random_geometric", "nodes": 20, "radius": 0.35},
-    # Networks that change, or in which not all ask, beside those that they are parts of.
-    "exponential": {"name": "exponential", "nodes": 8},
-    "exponential, one distance a round": {"name": "exponential", "nodes": 8, "schedule": "one_peer"},
-    "complete, in pairs": {"name": "complete", "nodes": 8, "schedule": "gossip"},
-    "complete, mobile": {
-        "name": "complete",
-        "nodes": 8,
-        "schedule": {"name": "mobile", "radius": 0.35, "speed": 0.02},
-    },
-    "directed ring": {"name": "directed_ring", "nodes": 8},
-    "three asked": {"name": "random_asking", "nodes": 8, "asked": 3},
-}
-STREAMS: dict[str, Table] = {
-    "sine": {"name": "sine_regression", "noise": 1.0},
-    "patches": {"name": "sine_regression", "noise": 1.0, "split": "patches", "overlap": 0.5},
-    "field": {"name": "sensor_field", "noise": 3.0, "length": 2.0},
-}
-PROTOCOLS: dict[str, Table] = {
-    "isolated": {"name": "isolated"},
-    "consensus": {"name": "consensus", "penalty": 10.0},
-    "proximity": {"name": "proximity"},
-}
+GRAPHS, STREAMS, PROTOCOLS = (table("unreliable-links")[kind] for kind in ("graphs", "streams", "protocols"))
 
 
 class Problem(NamedTuple):
@@ -719,35 +695,35 @@ def reproduce(request: Request) -> Reproduction:
     parts = [request.part(*ends) for ends in pairwise((0.0, 0.5, 0.7, 0.8, 0.95, 1.0))]
     words: dict[str, Outcome] = {}
 
-    def measured(runs: Mapping[Key, Run]) -> dict[Key, Outcome]:
+    def run(runs: Mapping[Key, Run]) -> dict[Key, Outcome]:
         outcomes = measured(runs, seeds, rounds, parts.pop(0))
         words.update({runs[key].words: one for key, one in outcomes.items()})
         return outcomes
 
     values = {name: sweep.values[1::3] if quick else sweep.values for name, sweep in SWEEPS.items()}
-    found = measured(swept(PROBLEMS[:one], values))
-    compared = measured(compared(FORM_PROBLEMS[:one], list(CONDITIONS)[:: 2 if quick else 1]))
-    strained = measured(strained(STRENGTHS[:: 4 if quick else 1], DELAYS[::every]))
+    found = run(swept(PROBLEMS[:one], values))
+    forms = run(compared(FORM_PROBLEMS[:one], list(CONDITIONS)[:: 2 if quick else 1]))
+    late = run(strained(STRENGTHS[:: 4 if quick else 1], DELAYS[::every]))
     bits = (64, 8) if quick else BITS
     triggers = TRIGGERS[::every]
-    priced = measured(priced(PRICED_PROBLEMS[:one], BATCHES, bits, triggers))
-    changed = measured(changing(CHANGING_PROBLEMS[: 2 if quick else None]))
+    costs = run(priced(PRICED_PROBLEMS[:one], BATCHES, bits, triggers))
+    changed = run(changing(CHANGING_PROBLEMS[: 2 if quick else None]))
     isolated = found["ideal", FORM_PROBLEMS[0], "isolated", 0.0].error
     return Reproduction(
         [
             *sweep_rows(found, "error"),
             *sweep_rows(found, "disagreement"),
             *rows(changed),
-            *form_rows(compared),
-            *strained_rows(strained),
-            *byte_rows(priced),
+            *form_rows(forms),
+            *strained_rows(late),
+            *byte_rows(costs),
         ],
         notes("unreliable-links", globals(), rounds=rounds, seeds=count, words="seed" if count == 1 else "seeds"),
         {
             "unreliable_error": draw_sweeps(found, "error"),
             "unreliable_disagreement": draw_sweeps(found, "disagreement"),
-            "unreliable_delay": draw_strained(strained, isolated),
-            "unreliable_bytes": draw_bytes(priced),
+            "unreliable_delay": draw_strained(late, isolated),
+            "unreliable_bytes": draw_bytes(costs),
         },
         {name: np.array(one, dtype=np.float64) for name, one in words.items()},
     )

@@ -5,6 +5,7 @@ import pytest
 
 from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_regression, polk_multidist, survey_figure2
 from kernelswarm.simulations.reproductions.contract import beyond, errs_more
+from kernelswarm.simulations.reproductions.rows import rows
 from kernelswarm.simulations.reproductions.walks import Course
 
 
@@ -39,7 +40,7 @@ BAYES = 0.3 + np.arange(5) / 20.0
 
 def multidist(polk, finer, rival):
     """The verdicts of one radius, by quantity, of errors beyond LIBSVM's: POLK's, with the finer budget, BSGD's."""
-    settings = polk_multidist._settings()
+    settings = rows("polk-multidist")
     group = polk_multidist.Radius(1.0, "r", list(BAYES), list(BAYES), [9.0] * 5)
     for place, setting in enumerate(settings):
         errors = rival if setting.rival else (polk, finer, polk, polk)[place]

@@ -13,6 +13,7 @@ import pytest
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import data_sets, polk_mnist, spppot_mnist
 from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.rows import rows
 from kernelswarm.simulations.reproductions.walks import Course
 
 
@@ -49,7 +50,7 @@ def test_polk_beside_its_rivals(folder: Path) -> None:
 
 def test_a_run_looks_at_whole_passes_and_at_the_last_samples(folder: Path) -> None:
     training, test = (data_sets.read("polk-mnist", folder, part) for part in ("train", "t10k"))
-    learner = polk_mnist._rows()[0].learner
+    learner = rows("polk-mnist")[0].learner
     order = np.tile(np.arange(300), 2)
     found = polk_mnist.learned(learner, training, order, test, 300)
     assert {300.0, 600.0} <= set(found.samples)
@@ -63,12 +64,12 @@ def test_a_rival_is_judged_after_the_same_pass(theirs: float, holds: bool) -> No
         errors = np.full(2, error)
         return Course(np.array([100.0, 300.0]), errors, errors, np.full(2, order))
 
-    rows = [row for row in polk_mnist._rows() if row.name in ("POLK, hinge, order 1086", "BSGD, hinge, merging")]
+    learners = [row for row in rows("polk-mnist") if row.label in ("POLK, hinge, order 1086", "BSGD, hinge, merging")]
     own, rival = (
         [course(error + draw, order) for draw in (0.0, 0.001, 0.002)]
         for error, order in ((0.02, 1086.0), (theirs, 900.0))
     )
-    claims = polk_mnist._claims(rows, {rows[0].name: own, rows[1].name: rival}, (0.015, 9), 100, 100)
+    claims = polk_mnist._claims(learners, {learners[0].label: own, learners[1].label: rival}, (0.015, 9), 100, 100)
     verdicts = {claim.quantity: claim.holds for claim in claims}
     assert verdicts == {
         "test error, LIBSVM": None,

@@ -9,7 +9,7 @@ import pytest
 from scipy.io import savemat
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.reproductions import data_sets, okfeb_motions, okfeb_regression
+from kernelswarm.simulations.reproductions import data_sets, okfeb_manifold, okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Request
 
 
@@ -115,7 +115,7 @@ def test_pegasos_steps_are_those_of_the_mean_hinge_loss() -> None:
 def test_motions_are_read_as_published_without_what_the_paper_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(okfeb_motions, "TRANSIENT", 2)
+    monkeypatch.setattr(okfeb_manifold, "TRANSIENT", 2)
     random = np.random.default_rng(1)
     numbers = [0] * 3 + [4] * 9 + [1] * 6 + [4] * 4 + [24] * 8 + [5] * 7
     rows = random.normal(size=(len(numbers), 54))
@@ -127,7 +127,7 @@ def test_motions_are_read_as_published_without_what_the_paper_leaves_out(
     np.testing.assert_allclose(inputs[:, 13], rows[:, 20], rtol=1e-5)
     np.testing.assert_allclose(inputs[:, 12], rows[:, 15], rtol=1e-5)
     np.testing.assert_allclose(inputs[:, 38], rows[:, 49], rtol=1e-5)
-    points, kept = okfeb_motions.moving(inputs, activities)
+    points, kept = okfeb_manifold.moving(inputs, activities)
     np.testing.assert_array_equal(kept, [4] * 4 + [24] * 4 + [5] * 3)  # 9 - 4 - 1, of four none, 8 - 4, 7 - 4
     np.testing.assert_allclose(points.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(points.std(axis=0), 1.0)
@@ -137,22 +137,22 @@ def test_motions_are_read_as_published_without_what_the_paper_leaves_out(
 
 
 def test_motions_that_change_are_followed_by_activity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(okfeb_motions, "TRANSIENT", 1)
-    monkeypatch.setattr(okfeb_motions, "THINNED", 1)
-    monkeypatch.setattr(okfeb_motions, "RANKS", (5, 10))
+    monkeypatch.setattr(okfeb_manifold, "TRANSIENT", 1)
+    monkeypatch.setattr(okfeb_manifold, "THINNED", 1)
+    monkeypatch.setattr(okfeb_manifold, "MOTION_RANKS", (5, 10))
     random = np.random.default_rng(2)
     rows = random.normal(size=(660, 54))
     rows[:, 1] = np.repeat([9, 4, 7, 24], [20, 220, 210, 210])
     rows[rows[:, 1] == 4, 3:] *= 0.05  # walking moves little, rope jumping much
     np.savetxt(tmp_path / "subject101.dat", rows)
-    found = okfeb_motions.follow(Request(data=tmp_path / "subject101.dat", quick=True))
+    found = okfeb_manifold.follow(Request(data=tmp_path / "subject101.dat", quick=True))
     assert found.kept == 634 and set(found.activities) == {4.0, 7.0, 24.0}
-    means = okfeb_motions.by_activity(found, 1.0)
+    means = okfeb_manifold.by_activity(found, 1.0)
     assert list(means) == [4, 7, 24]
     first = found.fits[1.0]["β = 1"]
     assert means[4][0] == pytest.approx(first[found.activities == 4].mean())
     assert max(means[4]) < 0.5 * min(means[24])
-    claims = list(okfeb_motions.claims(found, quick=True))
+    claims = list(okfeb_manifold.motion_claims(found, quick=True))
     hardest = next(claim for claim in claims if claim.quantity.startswith("the two"))
     assert hardest.measured in ("Nordic walking and rope jumping", "rope jumping and Nordic walking")
     assert hardest.holds is False and claims[0].holds is None
@@ -162,5 +162,5 @@ def test_motions_that_change_are_followed_by_activity(tmp_path: Path, monkeypatc
         values = {name: line[place] for name, line in found.mismatches.items()}
         rivals = min(value for name, value in values.items() if name.startswith("Nystroem"))
         assert claim.holds == (values["OK-FEB, β = 0.9"] < rivals)
-    assert set(okfeb_motions.arrays(found)) >= {"motions: activity", "motions: fit, FIFO, bandwidth 0.5"}
-    assert okfeb_motions.draw(found).axes
+    assert set(okfeb_manifold.motion_arrays(found)) >= {"motions: activity", "motions: fit, FIFO, bandwidth 0.5"}
+    assert okfeb_manifold.draw_motions(found).axes

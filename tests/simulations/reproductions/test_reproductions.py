@@ -39,6 +39,7 @@ from kernelswarm.simulations.reproductions import (
     survey_networks,
     survey_proximity,
     survey_theory,
+    unreliable_links,
 )
 from kernelswarm.simulations.reproductions import okfeb_bounds as okfeb_theory
 from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue, find

@@ -11,8 +11,8 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.reproductions import colk_lidar, colk_outliers
 from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS
+from kernelswarm.simulations.reproductions.colk_outliers import METHODS, Fit, learn, least, spread
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.risk_methods import METHODS, Fit, learn, least, spread
 
 
 def lidar(folder: Path) -> Path:
@@ -124,7 +124,7 @@ def test_sliding_pairs_are_learned_as_doubled_samples_are_in_disjoint_ones() -> 
     generator = np.random.default_rng(1)
     points, targets = generator.random((300, 1)), 0.3 * generator.standard_normal((300, 1))
     rows = np.repeat(np.arange(300), 2)[1:-1]
-    slid = learn(build("learner", METHODS["COLK, sliding pairs"].table), points, targets).function
-    doubled = learn(build("learner", METHODS["COLK"].table), points[rows], targets[rows]).function
+    slid = learn(METHODS["COLK, sliding pairs"].learner, points, targets).function
+    doubled = learn(METHODS["COLK"].learner, points[rows], targets[rows]).function
     assert slid is not None and doubled is not None
     np.testing.assert_array_equal(slid.arrays()["weights"], doubled.arrays()["weights"])

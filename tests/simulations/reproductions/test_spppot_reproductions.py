@@ -59,7 +59,7 @@ def test_a_claim_holds_where_the_numbers_say_so_and_nowhere_else(
     quantity: str, name: str, change: dict[str, float], verdict: bool | None
 ) -> None:
     good = spppot_gaussian.Final(ise=0.1, loss=0.5, order=100.0, least=0.01, total=1.0)
-    names = [*spppot_gaussian.LEARNERS, *spppot_gaussian.COARSE_LEARNERS, "batch"]
+    names = [*spppot_gaussian.ROWS, "batch"]
     finals = {known: [good, good] for known in names} | {"PMD": [replace(good, ise=0.2)] * 2}
     finals["SPPPOT adaptive"] = [replace(good, order=105.0)] * 2
     finals[name] = [finals[name][0], replace(finals[name][1], **change)]  # in one of two draws
