@@ -22,9 +22,9 @@ from kernelswarm.simulations.reproductions.contract import (
     spread,
 )
 from kernelswarm.simulations.reproductions.data_sets import CLASSES, MNIST, ROWS, Digits, both, libsvm
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.panels import Panel, drawn
 from kernelswarm.simulations.reproductions.rows import Row, rows
-from kernelswarm.simulations.reproductions.walks import LAST, Course, course, ends, stacked
+from kernelswarm.simulations.reproductions.walks import LAST, Course, averaged, course, ends, stacked
 
 DATA, FILES = MNIST, ("mnist",)
 BATCH, REGULARIZATION = 32, 1e-6
@@ -146,9 +146,8 @@ def _figure(learners: Sequence[Row], found: Mapping[str, Sequence[Course]]) -> F
     for quantity, title, unit in (("errors", "test error, %", 100.0), ("orders", "model order", 1.0)):
         curves = []
         for row, color in zip(learners[1:], colors, strict=True):
-            courses, dash = found[row.label], "--" if row.rival else "-"
-            mean = unit * stacked(courses, quantity).mean(axis=0)
-            curves.append(Curve(courses[0].samples, mean, color, row.label, dash, "o", 3))
+            look = {"dash": "--" if row.rival else "-", "marker": "o", "size": 3}
+            curves.append(averaged(found[row.label], quantity, color, row.label, unit, **look))
         panels.append(Panel(curves, title, "samples processed", log="xy"))
     figure = drawn(panels, (9.0, 3.8), below=3)
     for axes in figure.axes:

@@ -30,9 +30,9 @@ from kernelswarm.simulations.reproductions.contract import (
     errs_more,
     notes,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.rows import Row, rows
-from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
+from kernelswarm.simulations.reproductions.walks import Course, averaged, course, ends, percent, stacked
 
 CANDIDATES = 300
 """Samples, chosen at random, of which each import vector is the best."""
@@ -339,7 +339,7 @@ def _figure(groups: Sequence[Radius], settings: Sequence[Row]) -> Figure:
             found = group.courses[setting.label]
             beyond = 100.0 * (stacked(found, "errors") - np.array(group.libsvm)[:, None]).mean(axis=0)
             errors.append(Curve(found[0].samples, beyond, color, setting.label, dash))
-            orders.append(mean_curve(found[0].samples, stacked(found, "orders"), color, dash=dash))
+            orders.append(averaged(found, "orders", color, dash=dash))
         errors.append(Curve(None, 0.0, style.BLACK, "LIBSVM", ":", look={"linewidth": 1.0}))
         title = f"{group.words}: Bayes error {100 * float(np.mean(group.bayes)):.1f}% in the mean"
         words = ("", "") if place else ("error beyond LIBSVM's (points)", "model order")

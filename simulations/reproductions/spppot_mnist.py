@@ -15,7 +15,7 @@ from kernelswarm.simulations.reproductions.data_sets import CLASSES, MNIST, ROWS
 from kernelswarm.simulations.reproductions.densities import STROKES
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.rows import rows
-from kernelswarm.simulations.reproductions.walks import Course, course, single_steps, stacked
+from kernelswarm.simulations.reproductions.walks import Course, averaged, course, single_steps, stacked
 
 DATA, FILES = MNIST, ("mnist",)
 BATCH, ETA, EPOCHS, TRAINING = 32, 24.0, 2, 10_000
@@ -121,8 +121,8 @@ def _figure(found: dict[str, list[Course]], libsvm: float) -> Figure:
         curves = []
         for name, courses in found.items():
             stroke = STROKES.get(name, style.Stroke(style.VERMILLION, "--", "X"))
-            mean = unit * stacked(courses, quantity).mean(axis=0)
-            curves.append(Curve(courses[0].samples, mean, stroke.color, name, stroke.dash, look={"linewidth": 1.5}))
+            look = {"dash": stroke.dash, "look": {"linewidth": 1.5}}
+            curves.append(averaged(courses, quantity, stroke.color, name, unit, **look))
         if quantity == "errors":
             curves.append(Curve(None, 100.0 * libsvm, style.BLACK, "LIBSVM", ":"))
         limits: dict[str, Any] = {} if quantity == "losses" else {"ylim": (0.0, None)}

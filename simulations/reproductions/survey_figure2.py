@@ -16,7 +16,7 @@ from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reprod
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.polk_multidist import BATCH, SAMPLES, TEST
 from kernelswarm.simulations.reproductions.rows import rows
-from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
+from kernelswarm.simulations.reproductions.walks import Course, averaged, course, ends, percent, stacked
 
 ROWS, OUTPUTS = rows("survey-figure2"), 5
 POINTS = 16
@@ -152,13 +152,7 @@ def _figure(found: Mapping[str, Sequence[Course]], bayes: float) -> Figure:
     ):
         looks = zip(found.items(), colors, dashes, strict=True)
         curves = [
-            Curve(
-                courses[0].samples,
-                unit * stacked(courses, quantity).mean(axis=0),
-                color,
-                label if quantity == "errors" else None,
-                dash,
-            )
+            averaged(courses, quantity, color, label if quantity == "errors" else None, unit, dash=dash)
             for (label, courses), color, dash in looks
         ]
         if quantity == "errors":

@@ -96,6 +96,13 @@ def stacked(courses: Sequence[Course], quantity: str) -> Array:
     return np.stack([getattr(each, quantity) for each in courses])
 
 
+def averaged(
+    courses: Sequence[Course], quantity: str, color: str, label: str | None = None, unit: float = 1.0, **look: Any
+) -> Curve:
+    """Return a quantity against the samples, the mean over the draws."""
+    return Curve(courses[0].samples, unit * stacked(courses, quantity).mean(axis=0), color, label, **look)
+
+
 def ends(courses: Sequence[Course], quantity: str) -> list[float]:
     """Return a quantity over the last 5% of the samples of each draw."""
     return [each.last(quantity) for each in courses]

@@ -18,9 +18,14 @@ PACKAGES = ["agents", "graphs", "protocols", "simulations"]
 
 
 def page_files() -> list[Path]:
-    """What the page of a report is made of besides modules."""
-    found = [path for path in (ROOT / "simulations/report").iterdir() if path.suffix in (".html", ".css", ".js")]
-    assert {path.suffix for path in found} == {".html", ".css", ".js"}
+    """What the page of a report and reproductions are made of besides modules."""
+    found = [
+        path
+        for folder, kinds in {"report": (".html", ".css", ".js"), "reproductions": (".md", ".toml")}.items()
+        for path in (ROOT / "simulations" / folder).iterdir()
+        if path.suffix in kinds
+    ]
+    assert {path.suffix for path in found} == {".html", ".css", ".js", ".md", ".toml"}
     return found
 
 
@@ -82,7 +87,7 @@ def test_wheel_holds_every_module_under_the_one_name(wheel: Path) -> None:
         for path in (ROOT / package).rglob("*.py")
     }
     own = {f"kernelswarm/{path.name}" for path in (ROOT / "kernelswarm").glob("*.py")}
-    page = {f"kernelswarm/simulations/report/{path.name}" for path in page_files()}
+    page = {f"kernelswarm/{path.relative_to(ROOT).as_posix()}" for path in page_files()}
     assert packed == modules | own | page | {"kernelswarm/py.typed"}
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -196,6 +197,16 @@ def test_the_page_lists_the_reproductions() -> None:
 def test_what_uses_data_says_which(name: str) -> None:
     module = sys.modules[find(name).__module__]  # type: ignore[attr-defined]
     assert ("request.data" in inspect.getsource(module)) == hasattr(module, "DATA")
+
+
+def test_every_section_of_rows_and_notes_is_used() -> None:
+    folder = ROOT / "simulations/reproductions"
+    code = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    headings = re.findall(r"^# (.+)$", (folder / "notes.md").read_text(encoding="utf-8"), re.MULTILINE)
+    sections = tomllib.loads((folder / "rows.toml").read_text(encoding="utf-8"))
+    for known, readers in ((headings, "notes"), (list(sections), "rows|table")):
+        named = set(re.findall(rf"\b(?:{readers})\(\s*\"([^\"]+)\"", code))
+        assert len(known) == len(set(known)) and set(known) == named
 
 
 def briefly(experiment: Experiment) -> Result:

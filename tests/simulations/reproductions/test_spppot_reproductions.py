@@ -11,13 +11,7 @@ import pytest
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.gaussian_density import GaussianDensity
 from kernelswarm.simulations.reproductions import densities, spppot_gaussian, spppot_shots
-from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS
 from kernelswarm.simulations.reproductions.contract import Request
-
-
-def test_the_table_names_them() -> None:
-    for name in ("gaussian", "shots", "mnist"):
-        assert REPRODUCTIONS[f"spppot-{name}"].endswith(f".spppot_{name}:reproduce")
 
 
 def test_the_batch_estimate_is_near_the_density() -> None:
