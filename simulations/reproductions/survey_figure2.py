@@ -78,9 +78,12 @@ def _tuned(draw: Draw, samples: int) -> dict[str, Learner]:
     """Return the learners: POLK as printed, the competitors with the step that errs least on a draw."""
     found: dict[str, Learner] = {}
     for row in ROWS:
-        steps = {step: replace(row.learner, step_size=Constant(step)) for step in STEPS} if row.tuned else {}
-        best = min(steps, key=lambda step: draw.course(steps[step], [samples]).errors[-1], default=None)
-        found[row.label if best is None else f"{row.label}, η = {best:g}"] = steps.get(best, row.learner)
+        label, learner = row.label, row.learner
+        if row.tuned:
+            steps = {step: replace(learner, step_size=Constant(step)) for step in STEPS}
+            best = min(steps, key=lambda step: draw.course(steps[step], [samples]).errors[-1])
+            label, learner = f"{label}, η = {best:g}", steps[best]
+        found[label] = learner
     return found
 
 
