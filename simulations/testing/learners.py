@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP
 from kernelswarm.agents.learners.certainty import PREFIX
-from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance
+from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, together
+from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.agents.parts.subspace_rules import Censoring, SubspaceStep
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
@@ -70,6 +72,9 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
         state = learner.init(inputs, outputs)
         for own, targets in batches[:STEPS]:
             _steps_as_declared(learner, state, own, targets, outputs)
+        (own, targets), (others, _) = batches[STEPS : STEPS + 2]
+        _moves_as_inner_says(learner, state, own, others, targets)
+        _saves_its_steps(learner, inputs, outputs, batches[:STEPS])
         _is_restored(learner, state, inputs, outputs, points, batches[STEPS : 2 * STEPS])
         _saves_its_function(learner, state, inputs, points, batches[2 * STEPS :])
         _says_how_certain_it_is(learner, state, points)
@@ -123,8 +128,6 @@ def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Arr
     learner.restore(other, learner.snapshot(state))
     half = learner.step(other, [learner.evaluate(other, points)], [gradient], None, targets, 0.5 * eta)
     require_equal(half.step_size, 0.5 * eta, learner, "a step has the size that it is given")
-    unmoved = learner.init(points.shape[1], outputs)
-    learner.restore(unmoved, learner.snapshot(state))
     inner = learner.inner(state, own)
     require_shape(inner, (len(points), len(points)), learner, "inner")
     require_close(inner, inner.T, learner, "inner is symmetric", relative=1e-12, absolute=1e-300)
@@ -132,15 +135,59 @@ def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Arr
     require_equal(info.step_size, eta, learner, "eta is the step size of the step to come")
     error = info.compression_error
     require(0.0 <= error < math.inf, learner, f"compression_error is a norm, finite and not negative, not {error}")
-    if learner.linear:
-        # Beside a step along nothing, since a learner may learn from samples that it has kept, too.
-        still = learner.step(unmoved, [learner.evaluate(unmoved, points)], [np.zeros_like(gradient)], None, targets)
-        moved = learner.function(state).values(points) - learner.function(unmoved).values(points)
-        beside = np.abs(moved + eta / len(points) * inner @ gradient)
-        lost = (error + still.compression_error) * np.sqrt(np.diag(inner))[:, np.newaxis]
-        shrunk = REGULARIZED * np.abs(own.values)
-        sentence = "a step moves the function as inner says, but for what compression and regularization take"
-        require(bool((beside <= lost + shrunk + 1e-9).all()), learner, sentence)
+
+
+def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Array, targets: Array) -> None:
+    """Check steps along gradients at own samples and at a neighbour's, beside a step along nothing.
+
+    A learner may learn from samples that it has kept, too.
+    """
+    outputs = learner.function(state).outputs
+    gradients = [np.cos(np.arange(float(len(each) * outputs))).reshape(-1, outputs) for each in (points, others)]
+
+    def moved(own: float, theirs: float) -> tuple[Array, float]:
+        again = learner.init(points.shape[1], outputs)
+        learner.restore(again, learner.snapshot(state))
+        evaluations = [learner.evaluate(again, points), learner.evaluate(again, others)]
+        along = [own * gradients[0], theirs * gradients[1]]
+        info = learner.step(again, evaluations, along, None, targets)
+        return learner.function(again).values(both.points), info.compression_error
+
+    both = together([learner.evaluate(state, points), learner.evaluate(state, others)])
+    inner, eta, (still, lost) = learner.inner(state, both), learner.eta(state), moved(0.0, 0.0)
+    for place, words in enumerate(("own samples", "a neighbour's points")):
+        found, error = moved(1.0 - place, float(place))
+        weights = np.zeros((len(both.points), outputs))
+        part = slice(0, len(points)) if not place else slice(len(points), None)
+        weights[part] = -eta / len(gradients[place]) * gradients[place]
+        wanted = inner @ weights
+        change = found - still
+        if learner.linear:
+            slack = (error + lost) * np.sqrt(np.diag(inner))[:, np.newaxis] + REGULARIZED * np.abs(both.values) + 1e-9
+            share = float(np.sum(change * wanted) / np.sum(wanted**2)) if wanted.any() else 1.0
+            sentence = (
+                f"a gradient at {words} moves the function by {share:.3g} times what inner says, beyond what "
+                "compression and regularization take: mend step or inner, or say linear = False where inner depends on "
+                "the function"
+            )
+            require(bool((np.abs(change - wanted) <= slack).all()), learner, sentence)
+        else:
+            sentence = f"a gradient at {words} moves the function: step takes all of the evaluations that it is given"
+            require(bool(change.any()) or error > 0.0, learner, sentence)
+
+
+def _saves_its_steps(learner: Learner, inputs: int, outputs: int, batches: list[tuple[Array, Array]]) -> None:
+    """Check that a restored state goes on with the step size that is next, by a schedule that falls."""
+    asked: Any = learner
+    if not hasattr(asked, "step_size"):
+        return
+    falling = replace(asked, step_size=Diminishing(asked.step_size.at(0), 0.5))
+    state, again = falling.init(inputs, outputs), falling.init(inputs, outputs)
+    for points, targets in batches:
+        _advance(falling, state, points, targets)
+    falling.restore(again, falling.snapshot(state))
+    sentence = "a restored state has the step size of the step to come: save the number of steps in snapshot"
+    require_equal(falling.eta(again), falling.eta(state), learner, sentence)
 
 
 def _is_restored(

@@ -68,7 +68,19 @@ def without_end(u: float, v: float) -> float:
 
 def restore_half(self: Any, state: Any, arrays: Any) -> None:
     Polk.restore(self, state, arrays)
-    state.steps = 0
+    state.function.factor_buffer[:] *= 1.0 + 1e-12
+
+
+def restore_without_steps(self: Any, state: Any, arrays: Any) -> None:
+    state.function.restore(arrays)  # with a constant step size nothing else shows it
+
+
+def step_on_own_samples(self: Any, state: Any, evaluations: Any, gradients: Any, *rest: Any) -> Any:
+    return Polk.step(self, state, evaluations[:1], gradients[:1], *rest)
+
+
+def inner_of_each_alone(self: Any, state: Any, at: Any) -> Any:
+    return np.eye(len(at.points))
 
 
 def step_of_its_own_size(self, *arguments):
@@ -400,7 +412,7 @@ BROKEN = {
         (polk(broken(Polk, gradient=gradient_that_learns)), "gradient leaves the state as it is"),
         (polk(broken(Polk, step=step_of_its_own_size)), "eta is the step size of the step to come"),
         (polk(broken(Polk, step=step_of_the_schedule)), "a step has the size that it is given"),
-        (polk(broken(Polk, inner=lambda self, state, at: 2.0 * Polk.inner(self, state, at))), "moves the function as"),
+        (polk(broken(Polk, inner=lambda self, state, at: 2.0 * Polk.inner(self, state, at))), "moves the function by 0.5 times"),
         (polk(broken(Polk, compiled=handing_over(HEAVIER))), "bits of the methods of the same part"),
     ],
     "backend": [(Skips(), "models have the bits of the serial backend's")],
