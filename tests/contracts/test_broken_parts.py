@@ -412,7 +412,10 @@ BROKEN = {
         (polk(broken(Polk, gradient=gradient_that_learns)), "gradient leaves the state as it is"),
         (polk(broken(Polk, step=step_of_its_own_size)), "eta is the step size of the step to come"),
         (polk(broken(Polk, step=step_of_the_schedule)), "a step has the size that it is given"),
-        (polk(broken(Polk, inner=lambda self, state, at: 2.0 * Polk.inner(self, state, at))), "moves the function by 0.5 times"),
+        (
+            polk(broken(Polk, inner=lambda self, state, at: 2.0 * Polk.inner(self, state, at))),
+            "moves the function by 0.5 times",
+        ),
         (polk(broken(Polk, compiled=handing_over(HEAVIER))), "bits of the methods of the same part"),
     ],
     "backend": [(Skips(), "models have the bits of the serial backend's")],
