@@ -37,7 +37,7 @@ from kernelswarm.agents.functions.expansion import (
     recent_and_window,
     tables,
 )
-from kernelswarm.agents.learners import blocked_second_order, moves
+from kernelswarm.agents.learners import blocked_second_order, hellinger, moves
 from kernelswarm.agents.learners.blocked_second_order import Numbers
 from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
@@ -88,29 +88,60 @@ def taught_step(given: StepArguments, taught: Array) -> float:
 
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
-    tools, storage, counts = given.tools, given.storage, given.counts
-    (taken, outputs), inputs, own = given.gradients.shape, given.points.shape[1], own_numbers(given.numbers)
-    order, capacity, first = counts[ORDER], counts[CAPACITY], 5 * counts[CAPACITY] + taken * taken
-    if is_large(own, order, taken):
+    if is_large(own_numbers(given.numbers), given.counts[ORDER], len(given.gradients)):
         # By its address: few runs need it, and it is most of what there is to compile.
-        error: float = taught_step_at(found_at(tools[BLOCKED]))(given, taught)
+        error: float = taught_step_at(found_at(given.tools[BLOCKED]))(given, taught)
         return error
+    order, error, changes = _move(given, taught, _epsilon(given))
+    _count(given, order, changes)
+    return error
+
+
+@cached_njit
+def hellinger_step(given: StepArguments, taught: Array) -> float:
+    """Take a step with all its points, and compress the posterior."""
+    storage, outputs, own = given.storage, given.gradients.shape[1], own_numbers(given.numbers)
+    capacity, inputs = given.counts[CAPACITY], given.points.shape[1]
+    order, _, changes = _move(given, taught, 0.0)
+    memory = _memory(given)
+    known, work = tables(storage, capacity, inputs, outputs), table(given.scratch, 0, 5, capacity)
+    order, spent, removed = hellinger.compress(
+        known, memory, order, _epsilon(given), own[RIDGE], own[CURVATURE], work
+    )
+    _count(given, order, changes + removed)
+    return spent
+
+
+@inline_always
+def _memory(given: StepArguments) -> Memory:
+    storage, outputs, own = given.storage, given.gradients.shape[1], own_numbers(given.numbers)
+    capacity, inputs = given.counts[CAPACITY], given.points.shape[1]
+    recent, window = recent_and_window(storage, capacity, inputs, outputs, own[ADAPTIVE] > 0.0)
+    return Memory(information_in(storage, capacity, inputs, outputs), recent, window)
+
+
+@inline_always
+def _move(given: StepArguments, taught: Array, epsilon: float) -> tuple[int, float, int]:
+    """Move the points as KOMP within ``epsilon`` says, take in the step's terms, and solve.
+
+    Returns the points that there are, the error of the choice, and the changes of the factor.
+    """
+    storage, counts, own = given.storage, given.counts, own_numbers(given.numbers)
+    (taken, outputs), inputs = given.gradients.shape, given.points.shape[1]
+    order, capacity, first = counts[ORDER], counts[CAPACITY], 5 * counts[CAPACITY] + taken * taken
     gram = inner_products(given, given.numbers)
     terms = _terms(given, taught, first)
     first += moves.terms_room(taken, outputs) + taken
     komp_work, work = table(given.scratch, 0, 5, capacity), line(given.scratch, first, len(given.scratch) - first)
     known = tables(storage, capacity, inputs, outputs)
     moved, error, changes = moves.choose(
-        komp_work, work, known, order, given.gradients, given.rows, gram, _epsilon(given), own[LIMIT]
+        komp_work, work, known, order, given.gradients, given.rows, gram, epsilon, own[LIMIT]
     )
-    recent, window = recent_and_window(storage, capacity, inputs, outputs, own[ADAPTIVE] > 0.0)
-    memory = Memory(information_in(storage, capacity, inputs, outputs), recent, window)
     leaving = _leaving(given, moved, known.points)
     storage[1] = moves.apply_moves(
-        known, memory, moved, changes, given.points, leaving, terms, own[RIDGE], own[FORGETTING], storage[1]
+        known, _memory(given), moved, changes, given.points, leaving, terms, own[RIDGE], own[FORGETTING], storage[1]
     )
-    _count(given, moved.order, changes)
-    return error
+    return moved.order, error, changes
 
 
 @cached_njit
@@ -192,6 +223,7 @@ def _leaving(given: StepArguments, moved: Moved, points: Array) -> Array:
 
 
 step = without_taught(taught_step)
+step_of_posterior = without_taught(hellinger_step)
 
 
 @cached_njit
@@ -237,7 +269,7 @@ class CompiledNewton(ByProducts):
             UNIT: kernel.unit,
             BATCH_SIZE: learner.batch_size,
             LARGE_BATCH: BLOCKED_FROM_SAMPLES,
-            LARGE_ORDER: np.inf if learner.adaptive else BLOCKED_FROM_ORDER,
+            LARGE_ORDER: np.inf if learner.adaptive or learner.of_posterior else BLOCKED_FROM_ORDER,
             FORGETTING: learner.share,
             ADAPTIVE: learner.adaptive,
             CURVATURE: learner.loss.curvature,
@@ -260,6 +292,13 @@ class CompiledNewton(ByProducts):
         outputs = state.function.outputs
         own = points * (points + 3 * outputs + 2)
         return int(5 * capacity + own + moves.room(capacity, points, outputs))
+
+
+class CompiledPosterior(CompiledNewton):
+    """The same where points go by the Hellinger distance that they leave to the posterior."""
+
+    step = staticmethod(step_of_posterior)
+    taught_step = staticmethod(hellinger_step)
 
 
 class NewtonState(PolkState):
@@ -318,6 +357,12 @@ class Newton(CertainDescent, DescentInSpace):
         of both (`adaptive_memory`); it wants the squared loss of numbers, and its steps take no matrix products.
     batch_size : int
         b, the samples that a node draws in a round.
+    compression : {"komp", "hellinger"}
+        The distance that eps bounds. "hellinger" is that between the Gaussian posteriors before and after a step's
+        removals, at least 0 and at most 1, without a unit: after each sample the points go whose removal moves the
+        posterior least, until the sum of these distances would exceed eps (after Koppel, Pradhan and Rajawat 2021). It
+        wants the squared loss of numbers and ``budget = {epsilon = 0.1}``, from 0 to below 1, or ``target_order``. A
+        step takes O(M^3).
     budget : Budget
         The rule for eps, as for `polk`.
     """
@@ -328,10 +373,34 @@ class Newton(CertainDescent, DescentInSpace):
     ridge: float | Literal["auto"] = "auto"
     forgetting: float | Literal["auto"] = 1.0
     batch_size: int = 1
+    compression: Literal["komp", "hellinger"] = "komp"
     budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
         check_certain(self)
+        if self.of_posterior:
+            self._check_posterior()
+
+    def _check_posterior(self) -> None:
+        """Refuse what has no posterior, and budgets that are no Hellinger distances."""
+        if self.loss.task != "regression" or not self.loss.quadratic:
+            other = 'loss = "squared", or ' if self.loss.task == "regression" else ""
+            raise RefusedKey(
+                "compression",
+                '= "hellinger" compares Gaussian posteriors, which the squared loss of numbers has: '
+                f'take {other}compression = "komp"',
+            )
+        if isinstance(self.budget, PerSample) or not getattr(self.budget, "epsilon", 0.0) < 1.0:
+            raise RefusedKey(
+                "budget",
+                f'= {self.budget!r} is no Hellinger distance, which compression = "hellinger" bounds: '
+                "take budget = {epsilon = 0.1}, from 0 to below 1, or {target_order = 50}",
+            )
+
+    @property
+    def of_posterior(self) -> bool:
+        """Whether points go by what they change of the posterior, not of the function alone."""
+        return self.compression == "hellinger"
 
     @property
     def share(self) -> float:
@@ -381,7 +450,7 @@ class Newton(CertainDescent, DescentInSpace):
         epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
         function.reserve(len(at.points))
         large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
-        move = self._move_blocked if large and not self.adaptive else self._move
+        move = self._move_blocked if large and not (self.adaptive or self.of_posterior) else self._move
         unit = None if not coupled else self.reach if curvatures is not None else 0.0
         error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon, taught)
         state.budget = self.budget.next(state.budget, function.order)
@@ -408,8 +477,9 @@ class Newton(CertainDescent, DescentInSpace):
         work = np.empty(moves.room(capacity, len(at.points), function.outputs))
         rows = np.require(at.rows, requirements=["C", "W"])
         komp_work, tables = np.empty((5, capacity)), function.tables
+        within = 0.0 if self.of_posterior else float(epsilon)
         moved, error, changes = moves.choose(
-            komp_work, work, tables, before, deciding, rows, gram, float(epsilon), self.limit
+            komp_work, work, tables, before, deciding, rows, gram, within, self.limit
         )
         function.order = moved.order
         known = Information(function.root_buffer, function.moments_buffer, function.noise)
@@ -420,6 +490,11 @@ class Newton(CertainDescent, DescentInSpace):
         state.cursor = moves.apply_moves(
             tables, memory, moved, changes, points, leaving, terms, self.penalty, self.share, state.cursor
         )
+        if self.of_posterior:
+            function.order, error, removed = hellinger.compress(
+                tables, memory, function.order, float(epsilon), self.penalty, self.loss.curvature, komp_work
+            )
+            changes += removed
         return error, changes
 
     def _leaving(self, function: InformedExpansion, moved: Moved) -> Array:
@@ -458,7 +533,7 @@ class Newton(CertainDescent, DescentInSpace):
         return error, changes
 
     def compression_budget(self, state: NewtonState) -> float:
-        """Return eps of the next step, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        """Return eps of the next step, in the unit of the compression; 0 while the budget steers to more points than there are."""
         return bound_at(self.budget, state.function.order, self.eta(state), state.budget)
 
     def inspect(self, state: NewtonState) -> None:
@@ -500,4 +575,4 @@ class Newton(CertainDescent, DescentInSpace):
         NotCompiledError
             When the budget hands nothing over.
         """
-        return CompiledNewton(self)
+        return CompiledPosterior(self) if self.of_posterior else CompiledNewton(self)
