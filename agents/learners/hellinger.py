@@ -26,7 +26,7 @@ from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.learners import information
 from kernelswarm.agents.learners.observations import Memory
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.core.compiling import cached_njit
+from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.protocols.parameters.least_squares import MEAN, STEPS
 
 LONG_LOOPS = True
@@ -60,9 +60,8 @@ def compress(
         return order, spent, 0
     root, moments, _ = memory.known
     while order > 1:
-        fill_spreads(tables, root, order, work)
-        place, distance = least_distance(tables, memory.known, order, ridge, scale, work)
-        if spent + distance > epsilon:
+        place, distance = least_distance(tables, memory.known, order, ridge, scale, epsilon - spent, work)
+        if distance > epsilon - spent:
             break
         spent += distance
         kept = work[0]
@@ -78,62 +77,91 @@ def compress(
 
 
 @cached_njit
-def fill_spreads(tables: Tables, root: Array, order: int, work: Array) -> None:
-    """Fill the first two rows of ``work`` with the diagonals of ``inv(H)`` and of ``inv(K_DD) H inv(K_DD)``.
-
-    The first has the squared rows of inv(R), the second the squared columns of ``R U'U``; nothing is subtracted.
-    """
-    factor, width = tables.factor, root.shape[1]
-    variances, bends, row, image = work[0], work[1], work[2], work[3]
+def fill_variances(root: Array, order: int, variances: Array, row: Array) -> None:
+    """Fill in the diagonal of ``inv(H)``, the squared rows of inv(R); nothing is subtracted."""
     for j in range(order):
-        row[j], bends[j], total = 1.0, 0.0, 0.0
-        for k in range(j + 1, order):
+        for k in range(j, order):
             row[k] = 0.0
+        row[j], variances[j] = 1.0, 0.0
         for i in range(j, order):
             upper = root[i]
             entry = row[i] / upper[i]
-            total += entry * entry
+            variances[j] += entry * entry
             for k in range(i + 1, order):
                 row[k] -= entry * upper[k]
-        variances[j] = total
-    for i in range(order):
-        for k in range(order):
-            image[k] = 0.0
-        for k in range(i, order):
-            size, below = k - i + 1, factor[k]
-            entry = dot(root, i * width + i, line(factor, k * width + i, size), size)
-            for m in range(k + 1):
-                image[m] += entry * below[m]
-        for k in range(order):
-            bends[k] += image[k] * image[k]
 
 
 @cached_njit
-def least_distance(
-    tables: Tables, known: Information, order: int, ridge: float, scale: float, work: Array
-) -> tuple[int, float]:
-    """Return the place of the point whose removal moves the posterior least, the oldest of equal ones, and how far."""
-    moments, noise, weights, outputs = known.moments, known.noise, tables.weights, known.noise.shape[1]
-    variances, bends, units = work[0], work[1], work[2]
+def bend(tables: Tables, root: Array, order: int, j: int, column: Array) -> float:
+    """Return ``p'H p``, the square of R p, for column j of ``inv(K_DD)``."""
+    factor, width, total = tables.factor, root.shape[1], 0.0
+    for k in range(order):
+        column[k] = 0.0
+    for i in range(j, order):
+        below, entry = factor[i], factor[i, j]
+        for k in range(i + 1):
+            column[k] += entry * below[k]
+    for i in range(order):
+        image = dot(root, i * width + i, line(column, i, order - i), order - i)
+        total += image * image
+    return total
+
+
+@cached_njit
+def fill_moves(known: Information, weights: Array, order: int, scale: float, moved: Array) -> None:
+    """Fill in the sums of ``W_jc^2 / s_c``.
+
+    A node without samples has the unit under which f is most likely, with the prior alone: ``||f||^2 lambda / M``.
+    """
+    moments, noise = known.moments, known.noise
     for j in range(order):
-        units[j] = 0.0
-    for c in range(outputs):
+        moved[j] = 0.0
+    for c in range(noise.shape[1]):
         unit = scale * noise[MEAN, c]
         if not noise[STEPS, 0] > 0.0:
-            # Of a node without samples: the prior's scale under which f is most likely.
+            unit = 0.0
             for i in range(order):
                 unit += moments[i, c] * moments[i, c] / order
         for j in range(order):
             square = weights[j, c] * weights[j, c]
             if square > 0.0:
-                units[j] += square / unit if unit > 0.0 else math.inf
-    place, least = 0, math.inf
+                moved[j] += square / unit if unit > 0.0 else math.inf
+
+
+@inline_always
+def squared_distance(gain: float, bend: float, moved: float, outputs: int) -> float:
+    """Return H^2 of rho, tau, ``sum_c W_jc^2 / (s_c G_jj)`` and C."""
+    wide = 0.25 * math.log(gain) - 0.5 * math.log1p(0.25 * (gain - 1.0 + bend - 1.0))
+    return -math.expm1(min(outputs * wide - 0.25 * (2.0 + bend - gain) / (2.0 + bend + gain) * moved, 0.0))
+
+
+@cached_njit
+def least_distance(
+    tables: Tables, known: Information, order: int, ridge: float, scale: float, most: float, work: Array
+) -> tuple[int, float]:
+    """Return the place of the point whose removal moves the posterior least, the oldest of equal ones, and how far.
+
+    tau is at least rho, and the distance rises with it: tau is computed only of points whose bound with rho in its
+    place is not above the least distance found, nor above ``most``; beyond that the distance is infinite.
+    """
+    precision, outputs = tables.precision, known.moments.shape[1]
+    variances, bounds, moved, column = work[0], work[1], work[2], work[3]
+    fill_variances(known.root, order, variances, column)
+    fill_moves(known, tables.weights, order, scale, moved)
     for j in range(order):
-        gain = tables.precision[j] / (ridge * variances[j])
-        bend = max(bends[j] / (ridge * tables.precision[j]), gain)
-        wide = 0.25 * math.log(gain) - 0.5 * math.log1p(0.25 * (gain - 1.0 + bend - 1.0))
-        moved = 0.25 * (2.0 + bend - gain) / (2.0 + bend + gain) * units[j] / variances[j]
-        square = -math.expm1(min(outputs * wide - moved, 0.0))
-        if square < least:
+        gain = precision[j] / (ridge * variances[j])
+        moved[j] /= variances[j]
+        bounds[j] = squared_distance(gain, gain, moved[j], outputs)
+    place, least = 0, math.inf
+    while True:
+        j = 0
+        for k in range(1, order):
+            if bounds[k] < bounds[j]:
+                j = k
+        if bounds[j] > least or not math.sqrt(bounds[j]) <= most:
+            return place, math.sqrt(least)
+        gain = precision[j] / (ridge * variances[j])
+        wide = max(bend(tables, known.root, order, j, column) / (ridge * precision[j]), gain)
+        square, bounds[j] = squared_distance(gain, wide, moved[j], outputs), math.inf
+        if square < least or (square == least and j < place):
             place, least = j, square
-    return place, math.sqrt(least)

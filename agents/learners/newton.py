@@ -64,6 +64,7 @@ from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.protocols.parameters.least_squares import noise_of
+from kernelswarm.refused_key import RefusedKey
 
 # The second-order step in compiled code, on a function that lies in a vector.
 
@@ -105,9 +106,7 @@ def hellinger_step(given: StepArguments, taught: Array) -> float:
     order, _, changes = _move(given, taught, 0.0)
     memory = _memory(given)
     known, work = tables(storage, capacity, inputs, outputs), table(given.scratch, 0, 5, capacity)
-    order, spent, removed = hellinger.compress(
-        known, memory, order, _epsilon(given), own[RIDGE], own[CURVATURE], work
-    )
+    order, spent, removed = hellinger.compress(known, memory, order, _epsilon(given), own[RIDGE], own[CURVATURE], work)
     _count(given, order, changes + removed)
     return spent
 
@@ -478,9 +477,7 @@ class Newton(CertainDescent, DescentInSpace):
         rows = np.require(at.rows, requirements=["C", "W"])
         komp_work, tables = np.empty((5, capacity)), function.tables
         within = 0.0 if self.of_posterior else float(epsilon)
-        moved, error, changes = moves.choose(
-            komp_work, work, tables, before, deciding, rows, gram, within, self.limit
-        )
+        moved, error, changes = moves.choose(komp_work, work, tables, before, deciding, rows, gram, within, self.limit)
         function.order = moved.order
         known = Information(function.root_buffer, function.moments_buffer, function.noise)
         room = function.storage, capacity, function.inputs, function.outputs
@@ -533,7 +530,7 @@ class Newton(CertainDescent, DescentInSpace):
         return error, changes
 
     def compression_budget(self, state: NewtonState) -> float:
-        """Return eps of the next step, in the unit of the compression; 0 while the budget steers to more points than there are."""
+        """Return eps of the next step, a distance; 0 while the budget steers to more points than there are."""
         return bound_at(self.budget, state.function.order, self.eta(state), state.budget)
 
     def inspect(self, state: NewtonState) -> None:

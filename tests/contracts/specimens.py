@@ -130,6 +130,7 @@ LEARNERS = [
         for batch, loss in ((1, "squared"), (5, "huber"))
     ),
     *(learner("newton", batch_size=batch, forgetting="auto") for batch in (1, 5)),
+    learner("newton", compression="hellinger", budget={"epsilon": 0.3}),
     learner("rls", kernel={"name": "linear", "offset": 1.0}, forgetting=0.99),
     learner("rls", batch_size=2, forgetting="auto"),
     learner("rls", batch_size=2, process_noise=0.01),

@@ -107,6 +107,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
     "ensembles under a protocol in plain Python": {"protocol": PlainEnsemble()},
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
+    "second order, posterior": {
+        "learner": {"name": "newton", "kernel": KERNEL, "compression": "hellinger", "budget": {"epsilon": 0.2}}
+    },
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},
     "filter that forgets": {"learner": {"name": "krls", "kernel": KERNEL, "forgetting": 0.9}},
     "filter that finds what to forget, certainty": {

@@ -27,6 +27,7 @@ LEARNERS = {
     "polk": {"name": "polk", "kernel": KERNEL, "budget": {"epsilon": 0.02}},
     "newton": {"name": "newton", "kernel": KERNEL, "budget": {"per_sample": 0.05}},
     "newton, polynomial": {"name": "newton", "kernel": CUBIC, "forgetting": 0.99},
+    "newton, posterior": {"name": "newton", "kernel": KERNEL, "compression": "hellinger", "budget": {"epsilon": 0.3}},
     "krls": {"name": "krls", "kernel": KERNEL},
     "krls, polynomial": {"name": "krls", "kernel": CUBIC, "dependency": 1e-5},
     "qklms": {"name": "qklms", "kernel": KERNEL, "quantization": 0.1},
@@ -142,8 +143,8 @@ BLOCKS = ([[0], [1], [2], [3]], [[0, 3], [1, 2]])
 PAIRED = {"colk", "policy_evaluation", "rbf_network"}
 """Those that learn from samples in pairs."""
 
-NOT_FOR_CLASSES = {"policy_evaluation", "newton, adaptive"}
-"""The first has no loss, the second wants the squared one."""
+NOT_FOR_CLASSES = {"policy_evaluation", "newton, adaptive", "newton, posterior"}
+"""The first has no loss, the others want the squared one."""
 
 EVERY = pytest.mark.parametrize("learner", LEARNERS)
 

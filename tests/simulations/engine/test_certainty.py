@@ -34,6 +34,9 @@ CASES = {
     "rls, walking": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30, "process_noise": 0.01}},
     "krls": {"learner": {"name": "krls", "kernel": KERNEL, "batch_size": 2}},
     "newton": {"learner": {"name": "newton", "kernel": KERNEL}},
+    "newton, posterior": {
+        "learner": {"name": "newton", "kernel": KERNEL, "compression": "hellinger", "budget": {"epsilon": 0.2}}
+    },
     "newton, fresh points": {
         "learner": {"name": "newton", "kernel": KERNEL, "batch_size": 3, "forgetting": "auto"},
         "replay": 0,
