@@ -26,7 +26,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 
-ROWS, TURNS = 5000, 3
+ROWS, TURNS, PART = 5000, 3, 100
 RULES = {"KOMP": (1e-6, 1.0), "Hellinger": (1e-3, 0.999), "krls": (1e-8, 0.9)}
 
 
@@ -75,10 +75,14 @@ def learner(rule: str, problem: Problem, number: float) -> Any:
     return Newton(**shared, compression=rule.lower(), budget=Epsilon(number))  # type: ignore[arg-type]
 
 
-def learned(chosen: Any, problem: Problem) -> Any:
-    """Return the state after one pass."""
+def learned(chosen: Any, problem: Problem, most: float = math.inf) -> Any:
+    """Return the state after one pass, or on the way, with more than ``most`` points."""
     state = chosen.init(problem.x.shape[1], 1)
-    passes.learn(chosen, state, problem.x, problem.y)
+    for start in range(0, len(problem.x), PART):
+        part = slice(start, start + PART)
+        passes.learn(chosen, state, problem.x[part], problem.y[part])
+        if chosen.function(state).order > most:
+            break
     return state
 
 
@@ -89,7 +93,7 @@ def of_size(rule: str, problem: Problem, size: int) -> tuple[Any, Any]:
     for _ in range(16):
         middle = 0.5 * (low + high)
         chosen = learner(rule, problem, math.exp(middle))
-        state = learned(chosen, problem)
+        state = learned(chosen, problem, 2 * size)
         order = chosen.function(state).order
         best = min(best, (abs(order - size), chosen, state), key=lambda found: found[0])
         if best[0] <= 0.03 * size:
