@@ -226,13 +226,13 @@ class KernelSum:
 
     def snapshot(self) -> dict[str, Array]:
         """Return copies of all parts by their names: carried along, they have other last bits than computed afresh."""
-        return {name: part.copy() for name, part in zip(self.parts, self._used(), strict=True)}
+        return {name: part.copy() for name, part in zip(self.parts, self.used(), strict=True)}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore the result of :meth:`snapshot`."""
         self.order = 0
         self.assign(arrays["points"], arrays["weights"])
-        for name, part in zip(self.parts, self._used(), strict=True):
+        for name, part in zip(self.parts, self.used(), strict=True):
             part[:] = arrays[name]
 
     def distance(self, other: object) -> float:
@@ -268,9 +268,9 @@ class KernelSum:
     def move(self, storage: Array, capacity: int) -> None:
         """Live in another vector, of the length for so many points, from now on."""
         storage[:OWN] = self.storage[:OWN]
-        used = self._used()
+        used = self.used()
         self.lay_out(storage, capacity)
-        for part, values in zip(self._used(), used, strict=True):
+        for part, values in zip(self.used(), used, strict=True):
             part[:] = values
 
     def length(self, capacity: int) -> int:
@@ -286,7 +286,7 @@ class KernelSum:
         of = self._dimensions(capacity)
         return [tuple(of[each] if each in of else int(each) for each in shape) for shape in self.parts.values()]
 
-    def _used(self) -> list[Array]:
+    def used(self) -> list[Array]:
         """Return the used parts of the buffers."""
         used = {"M": slice(self.order)}
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from kernelswarm.protocols.core.compiling import (
 )
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
+
+AnyFunction = TypeVar("AnyFunction")
 
 AUGMENTED = 2**10
 """Numbers of an implicit step's system for which there is room without a search: 8 kB, enough for 24 points."""
@@ -56,6 +58,16 @@ class Weighing(NamedTuple):
     implicit: bool
 
 
+class LearnerState(Generic[AnyFunction]):
+    """What a learner changes: its function, with all that is carried along, and the number of steps taken."""
+
+    __slots__ = ("function", "steps")
+
+    def __init__(self, function: AnyFunction) -> None:
+        self.function = function
+        self.steps = 0
+
+
 class Descent:
     """The methods of every such learner between its steps."""
 
@@ -73,6 +85,10 @@ class Descent:
     def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
         """Return the loss's derivatives at the samples, (n, C)."""
         return self.loss.derivatives(own.values, targets)
+
+    def function(self, state: Any) -> Any:
+        """Return the state's function."""
+        return state.function
 
 
 class DescentInSpace(Descent):
@@ -97,6 +113,15 @@ class DescentInSpace(Descent):
     def function_from(self, arrays: Mapping[str, Array]) -> KernelSum:
         points, weights = arrays["points"], arrays["weights"]
         return KernelSum(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
+
+    def snapshot(self, state: Any) -> dict[str, Array]:
+        """Return the function with all that is carried along, and the number of ``steps``."""
+        return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
+
+    def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
+        """Restore a state from the result of :meth:`snapshot`."""
+        state.function.restore(arrays)
+        state.steps = int(arrays["steps"])
 
 
 def explicit_or_implicit(

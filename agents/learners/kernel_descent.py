@@ -33,6 +33,7 @@ from kernelswarm.agents.learners.descent import (
     STEP_RANGES,
     CompiledExpansion,
     DescentInSpace,
+    LearnerState,
     check_step,
     explicit_or_implicit,
     kernel_numbers,
@@ -269,7 +270,7 @@ class CompiledDescent(CompiledExpansion):
 _NO_GRAM, _ONE = np.zeros((0, 0)), np.ones((1, 1))
 
 
-class SumState:
+class SumState(LearnerState[KernelSum]):
     """Everything such a learner changes: the function, the number of steps, and the numbers of its own rule.
 
     Parameters
@@ -282,13 +283,12 @@ class SumState:
         How many numbers of its own the rule has; they lie in front of the function's.
     """
 
-    __slots__ = ("_count", "counts", "function", "own", "steps")
+    __slots__ = ("_count", "counts", "own")
 
     def __init__(self, function: KernelSum, own: Array, numbers: int = 0) -> None:
-        self.function = function
+        super().__init__(function)
         self.own = own
         self.counts: Integers = np.zeros(4, dtype=np.int64)
-        self.steps = 0
         self._count = numbers
 
     @property
@@ -401,21 +401,13 @@ class KernelDescent(DescentInSpace):
         state.numbers[CHANGES] = 0.0
         state.function.inspect()
 
-    def function(self, state: SumState) -> KernelSum:
-        return state.function
-
     def snapshot(self, state: SumState) -> dict[str, Array]:
         """Return the function, the number of ``steps`` and the rule's own ``numbers``."""
-        return {
-            **state.function.snapshot(),
-            "steps": np.array(float(state.steps)),
-            "numbers": state.numbers.copy(),
-        }
+        return {**super().snapshot(state), "numbers": state.numbers.copy()}
 
     def restore(self, state: SumState, arrays: Mapping[str, Array]) -> None:
         """Restore a state from the result of :meth:`snapshot`."""
-        state.function.restore(arrays)
-        state.steps = int(arrays["steps"])
+        super().restore(state, arrays)
         state.numbers[:] = arrays["numbers"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -25,6 +25,7 @@ from kernelswarm.agents.learners.descent import (
     CROSS,
     CompiledExpansion,
     DescentInSpace,
+    LearnerState,
     kernel_numbers,
     own_numbers,
 )
@@ -381,16 +382,6 @@ LEAST_DEPENDENCY = 1e-8
 """Below this the features of points that enter are rounding."""
 
 
-class KrlsState:
-    """Everything the learner changes: the function with what is known of its weights, and the steps."""
-
-    __slots__ = ("function", "steps")
-
-    def __init__(self, function: SolvedSum) -> None:
-        self.function = function
-        self.steps = 0
-
-
 @dataclass(frozen=True)
 class Krls(CertainDescent, DescentInSpace):
     """Kernel recursive least squares (KRLS): least squares on all samples, in the span of those that are independent.
@@ -461,7 +452,7 @@ class Krls(CertainDescent, DescentInSpace):
                 f"= 0 leaves no function where samples are forgotten: forgetting = {self.forgetting!r} needs one",
             )
 
-    def inner(self, state: KrlsState, at: Evaluated) -> Array:
+    def inner(self, state: LearnerState[SolvedSum], at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
         function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
         rows, work = np.require(at.rows, requirements=["C", "W"]), np.empty((2, len(gram), function.order))
@@ -470,14 +461,14 @@ class Krls(CertainDescent, DescentInSpace):
         )
         return gram
 
-    def init(self, inputs: int, outputs: int) -> KrlsState:
+    def init(self, inputs: int, outputs: int) -> LearnerState[SolvedSum]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         kind = WindowedSum if self.adaptive else FadingSum if self.share < 1.0 else SolvedSum
-        return KrlsState(kind(self.kernel, inputs, outputs))
+        return LearnerState(kind(self.kernel, inputs, outputs))
 
     def step(
         self,
-        state: KrlsState,
+        state: LearnerState[SolvedSum],
         evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
@@ -520,13 +511,10 @@ class Krls(CertainDescent, DescentInSpace):
         state.steps += 1
         return Info(0.0, eta)
 
-    def function(self, state: KrlsState) -> SolvedSum:
-        return state.function
-
-    def noise(self, state: KrlsState) -> Array:
+    def noise(self, state: LearnerState[SolvedSum]) -> Array:
         return state.function.noise
 
-    def posterior(self, state: KrlsState) -> Posterior | None:
+    def posterior(self, state: LearnerState[SolvedSum]) -> Posterior | None:
         """Return how certain the function is; None without a ridge, and for other losses than the squared one.
 
         What is carried is ``R inv(L')`` of the factor that a posterior has: with the inverse of L the image of a point
@@ -540,15 +528,6 @@ class Krls(CertainDescent, DescentInSpace):
         root = function.root_buffer[:order, :order] @ lower.T
         inverse = solve_triangular(lower, np.eye(order), lower=True) if order else lower
         return Posterior(function, root, np.ascontiguousarray(inverse), self.penalty, scale, noise_of(function.noise))
-
-    def snapshot(self, state: KrlsState) -> dict[str, Array]:
-        """Return the function with what is known of its weights, and the number of ``steps``."""
-        return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
-
-    def restore(self, state: KrlsState, arrays: Mapping[str, Array]) -> None:
-        """Restore a state from the result of :meth:`snapshot`."""
-        state.function.restore(arrays)
-        state.steps = int(arrays["steps"])
 
     @property
     def compiled(self) -> CompiledKrls:

@@ -19,7 +19,7 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.functions.kernel_sum import combine, combine_into
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, check_step, joined, weigh
+from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, LearnerState, check_step, joined, weigh
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule, step_sizes
 from kernelswarm.arrays import Array, Integers
@@ -260,14 +260,10 @@ class FeatureFunction(Function, Protocol):
         ...
 
 
-class FeatureState:
-    """Everything such a learner changes: the function's weights, and the number of steps taken."""
+class FeatureState(LearnerState[FeatureFunction]):
+    """The state of such a learner: the weights of its function, and the number of steps taken."""
 
-    __slots__ = ("function", "steps")
-
-    def __init__(self, function: FeatureFunction) -> None:
-        self.function = function
-        self.steps = 0
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -331,9 +327,6 @@ class LinearInFeatures(Descent):
         )
         state.steps += 1
         return Info(0.0, eta)
-
-    def function(self, state: FeatureState) -> FeatureFunction:
-        return state.function
 
     def coefficients(self, state: FeatureState) -> Array:
         """Return the weights of all features, (L, C)."""

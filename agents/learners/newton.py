@@ -538,9 +538,6 @@ class Newton(CertainDescent, DescentInSpace):
         state.changes = 0
         state.rebuilds += state.function.inspect()
 
-    def function(self, state: NewtonState) -> InformedExpansion:
-        return state.function
-
     def noise(self, state: NewtonState) -> Array:
         return state.function.noise
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from numbers import Real
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, get_type_hints
 
@@ -29,6 +30,7 @@ from kernelswarm.agents.learners.descent import (
     CROSS,
     CompiledExpansion,
     DescentInSpace,
+    LearnerState,
     joined,
     kernel_numbers,
     own_numbers,
@@ -43,6 +45,7 @@ from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.core.addresses import Compiled, address, ready
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.refused_key import RefusedKey
 
 # What a page is given, and what it returns, is numpy's: arrays of its own, in memory of their own. Around it lies what
 # compiled rounds need, once for all pages: the state's arrays lie in one vector as `KernelSum.parts` says.
@@ -93,16 +96,6 @@ class PageSum(KernelSum):
         super().__setstate__(state[:-1])
 
 
-class PageState:
-    """The function with all that the page knows, and the number of steps."""
-
-    __slots__ = ("function", "steps")
-
-    def __init__(self, function: PageSum) -> None:
-        self.function = function
-        self.steps = 0
-
-
 @dataclass(frozen=True)
 class NumpyLearner(DescentInSpace):
     """A learner of kernel sums whose step is one function of arrays, ``move``, as its paper writes it.
@@ -135,20 +128,24 @@ class NumpyLearner(DescentInSpace):
     def keys(self) -> tuple[float, ...]:
         """The numbers of the subclass's own fields."""
         common = {each.name for each in fields(NumpyLearner)}
-        return tuple(float(getattr(self, each.name)) for each in fields(self) if each.name not in common)
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in common}
+        for name, value in own.items():
+            if not isinstance(value, Real):
+                raise RefusedKey(name, f"= {value!r} must be a number: move is given the keys of a page as numbers")
+        return tuple(map(float, own.values()))
 
     @property
     def page(self) -> _Page:
         """The functions of ``move``."""
         return _page(type(self).move, self.State, len(self.keys))
 
-    def init(self, inputs: int, outputs: int) -> PageState:
+    def init(self, inputs: int, outputs: int) -> LearnerState[PageSum]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return PageState(PageSum(self.kernel, inputs, outputs, _parts(self.State)))
+        return LearnerState(PageSum(self.kernel, inputs, outputs, _parts(self.State)))
 
     def step(
         self,
-        state: PageState,
+        state: LearnerState[PageSum],
         evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
@@ -167,28 +164,18 @@ class NumpyLearner(DescentInSpace):
         weigh(gram, weights, rates, stiffness, curvatures is not None)
         weigh(gram, pulls, rates, stiffness, curvatures is not None)
         at = At(np.array(own.points), np.array(own.rows), gram, weights, pulls, values, np.array(targets), eta)
-        before = self.State(*(np.array(part) for part in function._used()))
+        before = self.State(*(np.array(part) for part in function.used()))
         after = self.page.move(self.keys, before, at)
         if len(after[0]) > function.order + len(own.points):
             raise ValueError(TOO_MANY)
         function.reserve(len(own.points))
         function.order = len(after[0])
-        for part, values in zip(function._used(), after, strict=True):
+        if any(part.shape != np.shape(values) for part, values in zip(function.used(), after, strict=True)):
+            raise ValueError(OTHER_SHAPE)
+        for part, values in zip(function.used(), after, strict=True):
             part[:] = values
         state.steps += 1
         return Info(0.0, eta)
-
-    def function(self, state: PageState) -> PageSum:
-        return state.function
-
-    def snapshot(self, state: PageState) -> dict[str, Array]:
-        """Return all arrays of the state, and the number of ``steps``."""
-        return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
-
-    def restore(self, state: PageState, arrays: dict[str, Array]) -> None:
-        """Restore a state from the result of :meth:`snapshot`."""
-        state.function.restore(arrays)
-        state.steps = int(arrays["steps"])
 
 
 @cache
@@ -255,11 +242,13 @@ def _reading(shapes: tuple[tuple[int, ...], ...]) -> Compiled:
 
 
 def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
-    """Return ``write(storage, first, capacity, inputs, outputs, arrays)``, which puts a state's arrays back."""
+    """Return ``write(storage, first, order, capacity, inputs, outputs, arrays)``, which puts a state's arrays back."""
     if place == len(shapes):
 
         @cached_njit
-        def nothing(storage: Array, first: int, capacity: int, inputs: int, outputs: int, arrays: Any) -> None:
+        def nothing(
+            storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int, arrays: Any
+        ) -> None:
             pass
 
         return nothing
@@ -267,20 +256,29 @@ def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
     if len(shapes[place]) == 1:
 
         @cached_njit
-        def write_vector(storage: Array, first: int, capacity: int, inputs: int, outputs: int, arrays: Any) -> None:
+        def write_vector(
+            storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int, arrays: Any
+        ) -> None:
+            if len(arrays[place]) != _length(rows, order, inputs, outputs):
+                raise ValueError(OTHER_SHAPE)
             for i in range(len(arrays[place])):
                 storage[first + i] = arrays[place][i]
-            rest(storage, first + _length(rows, capacity, inputs, outputs), capacity, inputs, outputs, arrays)
+            rest(storage, first + _length(rows, capacity, inputs, outputs), order, capacity, inputs, outputs, arrays)
 
         return write_vector
 
     @cached_njit
-    def write_matrix(storage: Array, first: int, capacity: int, inputs: int, outputs: int, arrays: Any) -> None:
+    def write_matrix(
+        storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int, arrays: Any
+    ) -> None:
         height, width = _length(rows, capacity, inputs, outputs), _length(columns, capacity, inputs, outputs)
+        wanted = _length(rows, order, inputs, outputs), _length(columns, order, inputs, outputs)
+        if arrays[place].shape != wanted:
+            raise ValueError(OTHER_SHAPE)
         for i in range(arrays[place].shape[0]):
             for k in range(arrays[place].shape[1]):
                 storage[first + i * width + k] = arrays[place][i, k]
-        rest(storage, first + height * width, capacity, inputs, outputs, arrays)
+        rest(storage, first + height * width, order, capacity, inputs, outputs, arrays)
 
     return write_matrix
 
@@ -359,7 +357,7 @@ def _page(move: Move, state: Any, keys: int) -> _Page:
         after = compiled(take(own), before, _at(given, line(own, 1 + keys, len(own) - 1 - keys)))
         if len(after[0]) > order + len(given.points):
             raise ValueError(TOO_MANY)
-        write(storage, OWN, capacity, inputs, outputs, after)
+        write(storage, OWN, len(after[0]), capacity, inputs, outputs, after)
         counts[ORDER], counts[ROOM] = len(after[0]), capacity - len(after[0])
         return 0.0
 
@@ -380,11 +378,14 @@ def _with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
         and known[name].__module__ == function.__module__
         and known[name] is not function
     }
-    found = FunctionType(function.__code__, {**known, **helpers}, function.__name__, function.__defaults__)
+    found = FunctionType(
+        function.__code__, {**known, **helpers}, function.__name__, function.__defaults__, function.__closure__
+    )
     found.__module__, found.__qualname__ = function.__module__, function.__qualname__
     return found
 
 
+OTHER_SHAPE = "move returned an array of another shape than State says, with M the number of points that it returned"
 TOO_MANY = "move returned more points than there were with the new ones: at most one enters for each that is given"
 
 

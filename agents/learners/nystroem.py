@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -21,6 +21,7 @@ from kernelswarm.agents.learners.descent import (
     STEP_RANGES,
     CompiledExpansion,
     DescentInSpace,
+    LearnerState,
     Weighing,
     check_step,
     joined,
@@ -331,16 +332,6 @@ class CompiledNystroem(CompiledExpansion):
         return max(int(self._learner.landmarks) - int(state.function.order), 0)
 
 
-class NystroemState:
-    """Everything a Nystroem learner changes: the function, and the number of steps taken."""
-
-    __slots__ = ("function", "steps")
-
-    def __init__(self, function: Expansion) -> None:
-        self.function = function
-        self.steps = 0
-
-
 @dataclass(frozen=True)
 class Nystroem(DescentInSpace):
     """Functional stochastic gradient descent in the span of the first points that come in.
@@ -392,13 +383,13 @@ class Nystroem(DescentInSpace):
                 "rank", f'= {self.rank!r} must be "all", or from 1 to landmarks = {self.landmarks}: a fifth is usual'
             )
 
-    def init(self, inputs: int, outputs: int) -> NystroemState:
+    def init(self, inputs: int, outputs: int) -> LearnerState[Expansion]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return NystroemState(Expansion(self.kernel, inputs, outputs))
+        return LearnerState(Expansion(self.kernel, inputs, outputs))
 
     def step(
         self,
-        state: NystroemState,
+        state: LearnerState[Expansion],
         evaluations: Sequence[Evaluated],
         gradients: Sequence[Array],
         curvatures: Sequence[float] | None,
@@ -442,18 +433,6 @@ class Nystroem(DescentInSpace):
     def directions(self) -> int:
         """The rank as a number."""
         return self.landmarks if self.rank == "all" else self.rank
-
-    def function(self, state: NystroemState) -> Expansion:
-        return state.function
-
-    def snapshot(self, state: NystroemState) -> dict[str, Array]:
-        """Return the function with its factor, and the number of ``steps``."""
-        return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
-
-    def restore(self, state: NystroemState, arrays: Mapping[str, Array]) -> None:
-        """Restore a state from the result of :meth:`snapshot`."""
-        state.function.restore(arrays)
-        state.steps = int(arrays["steps"])
 
     @property
     def compiled(self) -> CompiledNystroem:

@@ -437,9 +437,6 @@ class Polk(DescentInSpace):
         state.changes = 0
         state.rebuilds += state.function.inspect()
 
-    def function(self, state: PolkState) -> Expansion:
-        return state.function
-
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return the function with its factor, and ``progress``: steps, changes, rebuilds and the budget's state."""
         progress = np.array([state.steps, state.changes, state.rebuilds, state.budget])

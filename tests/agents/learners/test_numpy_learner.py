@@ -17,6 +17,8 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
 
@@ -141,6 +143,19 @@ class Twice(Keeping):
     move: ClassVar = staticmethod(twice)
 
 
+def forget(keys: tuple[float, ...], state: Any, at: At) -> Sums:
+    """Let a point enter without its number."""
+    points, weights = np.concatenate((state.points, at.points)), np.concatenate((state.weights, at.weights))
+    return Sums(points, weights, state.met)
+
+
+@dataclass(frozen=True)
+class Forgetting(Keeping):
+    """A page whose arrays do not belong together."""
+
+    move: ClassVar = staticmethod(forget)
+
+
 class NoWeights(NamedTuple):
     """No state."""
 
@@ -163,11 +178,17 @@ def test_a_state_that_does_not_say_its_arrays_is_refused(state: Any, words: str)
         page(kernel=KERNEL).init(1, 1)
 
 
-def test_more_points_than_came_are_refused() -> None:
-    learner = Twice(kernel=KERNEL, step_size=Constant(0.3))
+@pytest.mark.parametrize(("page", "words"), [(Twice, "more points than"), (Forgetting, "another shape than State")])
+def test_a_state_that_cannot_be_is_refused(page: Any, words: str) -> None:
+    learner = page(kernel=KERNEL, step_size=Constant(0.3))
     state = learner.init(1, 1)
     own = learner.evaluate(state, np.array([[0.2]]))
-    with pytest.raises(ValueError, match="more points than"):
+    with pytest.raises(ValueError, match=words):
         learner.step(state, [own], [np.ones((1, 1))], None, np.ones((1, 1)))
-    with pytest.raises(Exception, match="more points than"):
+    with pytest.raises(SimulationError, match=words):
         run(learner)
+
+
+def test_keys_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(RefusedKey, match="start = 'once' must be a number"):
+        Keeping(kernel=KERNEL, start="once").keys  # type: ignore[arg-type]  # noqa: B018
