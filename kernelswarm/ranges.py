@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from math import inf
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 from kernelswarm.refused_key import RefusedKey
+
+Value = TypeVar("Value")
 
 
 class Range:
@@ -78,6 +80,17 @@ def check_ranges(part: object, refusal: type[RefusedKey] = RefusedKey) -> None:
 def words_of(part: object) -> tuple[str, ...]:
     """Return the keys whose value is a word in place of a number."""
     return tuple(key for key in ranges_of(type(part)) if isinstance(getattr(part, key), str))
+
+
+def resolved_value(key: str, value: Value | str, part: str = "learner") -> Value:
+    """Return the value of a key; raises RefusedKey where it is a word that training data have to turn into it."""
+    if isinstance(value, str):
+        raise RefusedKey(
+            key,
+            f'= "{value}" is a word that training data turn into a number before learning starts: take '
+            f"{part}.resolved(sample), or give a number",
+        )
+    return value
 
 
 SEED = Range("[0, inf)", "use 0 or any larger integer")

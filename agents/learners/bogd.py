@@ -35,8 +35,7 @@ from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
-from kernelswarm.ranges import SEED, Range, words_of
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import SEED, Range, resolved_value, words_of
 
 DRAWN = 0
 """Of a state's numbers: how many random numbers were drawn."""
@@ -103,13 +102,7 @@ class Bogd(KernelDescent):
     @property
     def longest(self) -> float:
         """The bound as a number; ValueError where it is a word."""
-        if self.weight_bound == "auto":
-            raise RefusedKey(
-                "weight_bound",
-                '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.resolved(sample), or give a number",
-            )
-        return self.weight_bound
+        return resolved_value("weight_bound", self.weight_bound)
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts what was drawn."""

@@ -44,8 +44,7 @@ from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.ranges import Range
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, resolved_value
 
 AGGRESSIVENESS, OWN_SAMPLES = FIRST + 1, FIRST + 2
 """Among the rule's numbers, behind the limit of projections: C, and b, behind which a step's points are received."""
@@ -121,13 +120,7 @@ class Bpa(MistakeDriven):
     @property
     def largest(self) -> float:
         """C as a number; ValueError where it is a word."""
-        if self.aggressiveness == "auto":
-            raise RefusedKey(
-                "aggressiveness",
-                '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.resolved(sample), or give a number",
-            )
-        return self.aggressiveness
+        return resolved_value("aggressiveness", self.aggressiveness)
 
     def gradient(self, state: object, own: Evaluated, targets: Array) -> Array:
         """Return the coefficients of the samples, (n, C): 0 without a hinge loss."""

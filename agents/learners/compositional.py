@@ -39,7 +39,7 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.addresses import NONE, Compiled, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.ranges import Range
+from kernelswarm.ranges import Range, resolved_value
 from kernelswarm.refused_key import RefusedKey
 
 # Stochastic gradients of a mean loss plus a dispersion of it, in compiled code: what any learner of them shares.
@@ -463,13 +463,7 @@ class Composition:
     @property
     def strength(self) -> float:
         """The weight as a number; ValueError where it is a word."""
-        if self.weight == "auto":
-            raise RefusedKey(
-                "dispersion_weight",
-                '= "auto" is a word that training data turn into a number before learning starts: '
-                "take learner.resolved(sample), or give a number",
-            )
-        return self.weight
+        return resolved_value("dispersion_weight", self.weight)
 
     @property
     def looks_back(self) -> bool:

@@ -20,7 +20,7 @@ from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
-from kernelswarm.ranges import Range
+from kernelswarm.ranges import Range, resolved_value
 from kernelswarm.refused_key import RefusedKey
 
 # The common parts of learners that mix kernels of several bandwidths by their losses (Hedge).
@@ -43,13 +43,8 @@ def check_mixture(kernel: Kernel, factors: Sequence[float]) -> None:
 def scaled_kernels(kernel: Kernel, factors: Sequence[float]) -> list[Kernel]:
     """Return the kernel with its bandwidth times each factor."""
     whole: Any = kernel
-    if isinstance(whole.bandwidth, str):
-        raise RefusedKey(
-            "bandwidth",
-            f'= "{whole.bandwidth}" is a word that training data turn into a number before learning starts: '
-            "take kernel.resolved(sample), or give a number",
-        )
-    scaled = [np.multiply(whole.bandwidth, factor).tolist() for factor in factors]
+    lengths = resolved_value("bandwidth", whole.bandwidth, "kernel")
+    scaled = [np.multiply(lengths, factor).tolist() for factor in factors]
     widths = [tuple(width) if isinstance(width, list) else width for width in scaled]
     return [replace(whole, bandwidth=width) for width in widths]
 

@@ -38,8 +38,7 @@ from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.ranges import Range, words_of
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, resolved_value, words_of
 
 REGRESSION, BINARY, MULTICLASS = 0, 1, 2
 TASKS = {"regression": REGRESSION, "binary": BINARY, "multiclass": MULTICLASS}
@@ -96,13 +95,7 @@ class MistakeDriven(KernelDescent):
     @property
     def tolerated(self) -> float:
         """The insensitivity as a number; ValueError where it is a word."""
-        if self.insensitivity == "auto":
-            raise RefusedKey(
-                "insensitivity",
-                '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.resolved(sample), or give a number",
-            )
-        return self.insensitivity
+        return resolved_value("insensitivity", self.insensitivity)
 
 
 @cached_njit

@@ -27,8 +27,7 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
-from kernelswarm.ranges import Range, words_of
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, resolved_value, words_of
 
 LONG_LOOPS = True
 
@@ -95,13 +94,7 @@ class Qklms(KernelDescent):
 
     def rule_numbers(self) -> list[float]:
         """Return the distance, and the factors of the inputs."""
-        if self.quantization == "auto":
-            raise RefusedKey(
-                "quantization",
-                '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.resolved(sample), or give a number",
-            )
-        return [self.quantization, *self._factors]
+        return [resolved_value("quantization", self.quantization), *self._factors]
 
     @property
     def compiled(self) -> CompiledDescent:

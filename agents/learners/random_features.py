@@ -16,7 +16,7 @@ from kernelswarm.agents.learners.linear_in_features import (
 )
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, StudentT
 from kernelswarm.arrays import Array
-from kernelswarm.ranges import SEED, Range
+from kernelswarm.ranges import SEED, Range, resolved_value
 from kernelswarm.refused_key import RefusedKey
 
 ShiftInvariant = Gaussian | Laplacian | Matern | StudentT
@@ -114,13 +114,7 @@ class RandomFeatures(LinearInFeatures):
 @lru_cache(maxsize=16)
 def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[Array, Array]:
     """Draw the frequencies (L, p) and phases (L,); all nodes of a process share the arrays."""
-    if isinstance(kernel.bandwidth, str):
-        raise RefusedKey(
-            "bandwidth",
-            f'= "{kernel.bandwidth}" is a word that training data turn into a number before learning starts: '
-            "take kernel.resolved(sample), or give a number",
-        )
-    bandwidth = np.asarray(kernel.bandwidth)  # () or (p,)
+    bandwidth = np.asarray(resolved_value("bandwidth", kernel.bandwidth, "kernel"))  # () or (p,)
     normal, scale, uniform = np.random.default_rng(seed).spawn(3)
     if isinstance(kernel, Laplacian):
         frequencies = normal.standard_cauchy((count, inputs)) / bandwidth

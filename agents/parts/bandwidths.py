@@ -12,6 +12,7 @@ from scipy.linalg import lapack
 
 from kernelswarm.agents.parts.sample import RIDGE, SHARED, Sample, spaced
 from kernelswarm.arrays import Array
+from kernelswarm.ranges import resolved_value
 from kernelswarm.refused_key import RefusedKey
 
 Places = npt.NDArray[np.intp]
@@ -93,15 +94,10 @@ def numbers(bandwidth: Bandwidth, *own: float) -> Array:
     ValueError
         When the bandwidth is a word.
     """
-    if isinstance(bandwidth, str):
-        raise RefusedKey(
-            "bandwidth",
-            f'= "{bandwidth}" is a word that training data turn into a number before learning starts: take '
-            "kernel.resolved(sample), or give a number",
-        )
-    if isinstance(bandwidth, tuple):
-        return np.array([1.0, *own, *(1.0 / length for length in bandwidth)])
-    return np.array([bandwidth, *own])
+    lengths = resolved_value("bandwidth", bandwidth, "kernel")
+    if isinstance(lengths, tuple):
+        return np.array([1.0, *own, *(1.0 / length for length in lengths)])
+    return np.array([lengths, *own])
 
 
 class Scaled(Protocol):

@@ -21,6 +21,7 @@ from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import Compiled, fill, sole
+from kernelswarm.ranges import resolved_value
 from kernelswarm.refused_key import RefusedKey
 
 LARGEST_DEGREE = 100
@@ -289,13 +290,8 @@ class Trended(_Scaled):
 
     @cached_property
     def _numbers(self) -> Array:
-        if self.trend == "auto":
-            raise RefusedKey(
-                "trend",
-                '= "auto" is a word that training data turn into a number before learning starts: take '
-                "kernel.resolved(sample), or give a number",
-            )
-        known = (float(self.trend), float(len(self.center)), *self.center, *(1.0 / width for width in self.unit))
+        trend = resolved_value("trend", self.trend, "kernel")
+        known = (float(trend), float(len(self.center)), *self.center, *(1.0 / width for width in self.unit))
         return bandwidths.numbers(self.bandwidth, *known)
 
     @property
