@@ -76,9 +76,9 @@ class Watch:
         left = []
         for pid, handle in self.handles.items():
             if not select.select([handle], [], [], max(0.0, end - time.monotonic()))[0]:
-                left.append((pid, Path(f"/proc/{pid}/cmdline").read_bytes()))
+                left.append(pid)
             os.close(handle)
-        return left
+        return list(by_process(left, "cmdline").items())
 
 
 @pytest.mark.parametrize("transport", ["compiled", "calls"])
@@ -212,13 +212,18 @@ OWN_RAY = """
     """
 
 
-def of_processes(pids, name):
-    """Read a file of the process folder of each of some processes that still run."""
-    found = []
+def by_process(pids, name):
+    """Read a file of the process folder of each of some processes that still run, by process."""
+    found = {}
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):  # such as a helper of Ray that has done its work
-            found.append(Path(f"/proc/{pid}/{name}").read_bytes())
+            found[pid] = Path(f"/proc/{pid}/{name}").read_bytes()
     return found
+
+
+def of_processes(pids, name):
+    """Read a file of the process folder of each of some processes that still run."""
+    return list(by_process(pids, name).values())
 
 
 def children(pid):

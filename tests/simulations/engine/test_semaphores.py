@@ -22,7 +22,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import interrupts
-from tests.simulations.engine.test_ray_failures import Watch, children, needs_proc
+from tests.simulations.engine.test_ray_failures import Watch, by_process, children, needs_proc
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory is no folder here")
 
@@ -125,14 +125,14 @@ def runs(driver: subprocess.Popen[str]) -> None:
 
 def assert_no_actor_outlives(driver: subprocess.Popen[str]) -> None:
     """Kill a driver, and see all of its Ray end soon."""
-    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in children(driver.pid)}
+    names = {pid: name.decode() for pid, name in by_process(children(driver.pid), "comm").items()}
     # Agents that Ray itself starts look for their raylet once a minute, and then end too, and so does a spare worker
     # that is only starting when the raylet goes.
     late = [pid for pid, name in names.items() if name.startswith(("ray::Dashboard", "ray::Runtime"))]
     late += [
         pid
         for pid, name in names.items()
-        if not name.startswith("ray::") and b"default_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if not name.startswith("ray::") and b"default_worker" in by_process([pid], "cmdline").get(pid, b"")
     ]
     assert sum(name.startswith("ray::_Actor") for name in names.values()) == 2
     watch = Watch([pid for pid in names if pid not in late])

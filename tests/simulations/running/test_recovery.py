@@ -28,7 +28,7 @@ from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests.helpers.checkout import ROOT
 from tests.helpers.halves import Dying
-from tests.simulations.engine.test_ray_failures import children, needs_proc
+from tests.simulations.engine.test_ray_failures import by_process, children, needs_proc
 
 ROUNDS, EVERY = 120, 25
 SOON = 15.0
@@ -72,7 +72,7 @@ def engines(kept_ray: None, monkeypatch: pytest.MonkeyPatch) -> list[RayEngine]:
 
 def actors() -> list[int]:
     """Return the processes of all actors, whether they are known of or not."""
-    return [pid for pid in children(os.getpid()) if Path(f"/proc/{pid}/comm").read_text().startswith("ray::_Actor")]
+    return [pid for pid, name in by_process(children(os.getpid()), "comm").items() if name.startswith(b"ray::_Actor")]
 
 
 def same(result: Result, undisturbed: Result) -> bool:
