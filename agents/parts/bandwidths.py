@@ -36,14 +36,17 @@ SHARE = 0.4
 0.3 to 1, 0.4 served best on seven public data sets (docs/estimators.md)."""
 
 MOST = 1000
-"""Points whose distances are looked at."""
+"""Points whose distances and relevance are looked at."""
+
+SOME, SOME_PER_INPUT = 400, 10
+"""Points of a trial of the relevance, at least."""
 
 FEWER = 300
 """Points whose distances tell the width of a pilot fit."""
 
-ROUNDS = 6
+ROUNDS, LAST = 6, 2
 """Pilot fits of the relevance, each with the factors that the one before has found; that one errs no less than another
-is no reason to stop."""
+is no reason to stop. The last two of them look at all points where a trial has found factors on some."""
 
 FAINTEST = 0.02
 """The least relevance, of the greatest: an input without any would have an infinite length."""
@@ -138,8 +141,13 @@ def lengths_by(form: Form, sample: Sample, absolute: bool) -> Array:
     """Compute the lengths in which the median distance of two points is 1: one, (), or one for each input, (p,)."""
     if form == "median":
         return np.array(median_distance(sample.points, absolute))
-    factors = relevance(sample) if form == "relevance" else 1.0 / _filled(deviations(sample.points))
-    most = MOST if form == "relevance" else FEWER
+    if form == "relevance":
+        return _scaled(relevance(sample), sample, absolute)
+    return _scaled(1.0 / _filled(deviations(sample.points)), sample, absolute, FEWER)
+
+
+def _scaled(factors: Array, sample: Sample, absolute: bool, most: int = MOST) -> Array:
+    """Return the lengths (p,) in proportion to 1 / factors in which the median distance is 1."""
     return np.asarray(median_distance(sample.points * factors, absolute, most) / factors)
 
 
@@ -185,24 +193,33 @@ def median_distance(points: Array, absolute: bool = False, most: int = MOST) -> 
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def relevance(sample: Sample) -> Array:
+def relevance(sample: Sample, first: Array | None = None, most: int = MOST) -> Array:
     """Compute a factor for each input that says how strongly the targets depend on it, (p,).
 
     The factor is the root of the mean squared partial derivative, ``sqrt(mean_n sum_c (df_c / dx_k (x_n))^2)``, of a
     Gaussian kernel ridge regression f on part of the sample. The first fit takes 1 / standard deviation for it, each
     further one what the fit before gave: the diagonal form of recursive feature machines (Radhakrishnan, Beaglehole,
     Pandit and Belkin, Science 2024). Of all fits the one counts whose leave-one-out error is least.
+
+    Parameters
+    ----------
+    sample : Sample
+        Points and targets of the training data.
+    first : Array, optional
+        Factors to go on from, (p,), such as those found on fewer points.
+    most : int
+        So many evenly spaced points are looked at where there are more.
     """
-    chosen = spaced(len(sample.points), MOST)
+    chosen = spaced(len(sample.points), most)
     values = sample.values[chosen]
     width = _filled(deviations(sample.points[chosen]))
     unit = 1.0 / width
     # Far from the origin the kernel's products would cancel, and an outlier's would swallow all others.
     points = sample.points[chosen] - np.median(sample.points[chosen], axis=0)
     np.clip(points, -FAR * width, FAR * width, out=points)
-    factors = best = unit
+    factors = best = unit if first is None else first
     least = np.inf
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if first is None else LAST):
         strength, error = _derivatives(points * factors, values)
         if error < least:
             best, least = factors, error
@@ -240,7 +257,7 @@ def tried(
     """
     values = sample.values
     rows = spaced(len(values), min(TRIED, int((WORK / sample.points.shape[1]) ** 0.5)))
-    form, factor = usual, 1.0
+    form, factor, factors = usual, 1.0, None
     if len(rows) >= FEWEST and sample.tells and np.any(values):
         held = np.arange(len(rows)) % 3 == 2
         known = replace(
@@ -250,10 +267,17 @@ def tried(
         )
         trial = _Trial(sample, rows[~held], rows[held], kernel)
         for other in _forms(usual, known):
-            lengths = lengths_by(other, known, kernel.absolute)
+            if other == "relevance":
+                factors = relevance(known, most=max(SOME, SOME_PER_INPUT * known.points.shape[1]))
+                lengths = _scaled(factors, known, kernel.absolute)
+            else:
+                lengths = lengths_by(other, known, kernel.absolute)
             trial.judge(other, share(lengths) * lengths, 1.0 if other == usual else OTHER, multiples)
         form, factor = trial.verdict(sample.classes)
-    lengths = lengths_by(form, sample, kernel.absolute)
+    if form == "relevance":
+        lengths = _scaled(relevance(sample, factors), sample, kernel.absolute)
+    else:
+        lengths = lengths_by(form, sample, kernel.absolute)
     return written(factor * share(lengths) * lengths)
 
 

@@ -40,6 +40,10 @@ FEWEST_STEPS, FEWEST_OF_CLASSES = 256, 128
 """The budget follows the dictionary's size by at most a tenth a step, and overshoots where steps are few. Squared
 hinges offer fewer points, and overshoot later."""
 
+FEWEST_POINTS, OF_A_CLASS, MOST_POINTS = 500, 50, 2000
+"""Points of the dictionary by default: 50 of each class came within a tenth of a support vector machine's error on 10
+to 26 letters, and 500 lost a quarter there (docs/estimators.md). A step costs as their square."""
+
 GROSS = 5.0, 0.25
 """A leave-one-out error so many times the training error, and so large a share of the variance, is worth a warning."""
 
@@ -51,7 +55,7 @@ LARGEST_BATCH = 64
 class _SecondOrder(PolkEstimator):
     """The common part of both estimators."""
 
-    n_components: int = field(default=500, kw_only=False)
+    n_components: int | Literal["auto"] = field(default="auto", kw_only=False)
     ridge: Any = "auto"
     forgetting: float | Literal["auto"] = 1.0
     epochs: int = 1
@@ -67,10 +71,14 @@ class _SecondOrder(PolkEstimator):
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         size: Any = self.n_components
+        if isinstance(size, str) and size == "auto":
+            size = min(max(FEWEST_POINTS, OF_A_CLASS * (classes or 0)), MOST_POINTS)
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise InputError(
-                f"n_components = {shown(size)} must be a whole number of at least 1: so many points are kept, about"
+                f"n_components = {shown(size)} must be a whole number of at least 1: so many points are kept, about; "
+                'or "auto"'
             )
+        self.n_components_ = int(size)
         super()._begin(samples, classes, epoch)
         learner: Any = self.learner_
         self._times = 1.0 if epoch is None else float(self.epochs)  # how often each sample is counted
@@ -78,7 +86,7 @@ class _SecondOrder(PolkEstimator):
             learn_at_most(learner.noise(self.state_), -(-samples.size // learner.batch_size))
 
     def _ending(self) -> int:
-        return self.n_components
+        return self.n_components_
 
     def _says(self, word: str) -> bool:
         return isinstance(self.bandwidth, str) and self.bandwidth == word
@@ -103,7 +111,7 @@ class _SecondOrder(PolkEstimator):
         return "median"
 
     def _share(self, lengths: Array) -> float:
-        return width(lengths, self.n_components) if lengths.ndim else WIDER * SHARE
+        return width(lengths, self.n_components_) if lengths.ndim else WIDER * SHARE
 
     def _is_absolute(self, learner: Any) -> bool:
         return bool(learner.ridge != "auto")
@@ -142,8 +150,9 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
 
     Parameters
     ----------
-    n_components : int
-        The dictionary points at which the default budget ends; a step costs as their square.
+    n_components : int or "auto"
+        The dictionary points at which the default budget ends; a step costs as their square. "auto" is 500, or 50 for
+        each class where these are more, up to 2,000.
     ridge : float or "auto"
         The weight of ``||f||^2`` in samples of weight 1, positive; "auto" is the variance of the targets' noise over
         that of the function beneath it, as the first data show it, at least 0.1, in samples of typical weight.
@@ -174,6 +183,8 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     ----------
     dictionary_, dual_coef_, intercept_, model_order_, model_, n_features_in_
         As of `PolkRegressor`.
+    n_components_ : int
+        ``n_components`` as a number.
     training_error_, leave_one_out_error_ : float or None
         The mean square error as a share of the variance, on up to 1,000 of the rows of `fit`: with all of them learned,
         and with each left out in turn, ``(y - f) / (1 - h)`` with the leverage h in the span of the dictionary. The
@@ -284,6 +295,8 @@ class KernelClassifier(_SecondOrder, OnlineClassifier):
     ----------
     classes_, temperature_, dictionary_, dual_coef_, model_order_, model_, n_features_in_
         As of `PolkClassifier`.
+    n_components_ : int
+        ``n_components`` as a number.
 
     Examples
     --------

@@ -205,6 +205,16 @@ def test_nothing_is_said_where_there_is_nothing_to_learn(kind: Any) -> None:
     np.testing.assert_allclose(model.predict(x), 7.1, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("classes", "size"), [(2, 500), (10, 500), (11, 550), (60, 2000)])
+def test_a_dictionary_grows_with_the_number_of_classes(classes: int, size: int) -> None:
+    generator = np.random.default_rng(0)
+    labels = np.arange(4 * classes) % classes
+    x = generator.normal(size=(classes, 3))[labels] + 0.1 * generator.normal(size=(len(labels), 3))
+    assert KernelClassifier().fit(x, labels).n_components_ == size
+    assert KernelClassifier(7).fit(x, labels).n_components_ == 7
+    assert KernelRegressor().fit(x, labels).n_components_ == 500
+
+
 @pytest.mark.parametrize("size", [0, -3, 2.5, "many", None, True])
 @pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
 def test_a_dictionary_of_no_size_is_refused(kind: Any, size: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,31 @@ def lengths(x: Array, y: Array, **keys: Any) -> Any:
 
 def test_lengths_are_those_of_the_relevance_as_wide_as_the_points_are_apart() -> None:
     x, y = surface(300, 2)
-    centred = (y - y.mean())[:, np.newaxis]
-    factors = relevance(Sample(x, centred, Squared(), 1, 8, lambda points: points))
-    unit = median_distance(x * factors) / factors
+    sample = Sample(x, (y - y.mean())[:, np.newaxis], Squared(), 1, 8, lambda points: points)
+
+    def unit(factors: Array) -> Array:
+        return np.asarray(median_distance(x * factors) / factors)
+
+    np.testing.assert_allclose(lengths(x, y, bandwidth="relevance"), SHARE * unit(relevance(sample)), rtol=1e-9)
+    fitted = np.arange(len(x)) % 3 != 2  # a trial fits two thirds of the rows
+    trial = relevance(replace(sample, points=x[fitted], targets=sample.targets[fitted]))
+    found = unit(relevance(sample, trial))
     for size in (8, 200):
-        share = width(unit, size)
-        np.testing.assert_allclose(lengths(x, y, n_components=size), share * unit, rtol=1e-9)
-    np.testing.assert_allclose(lengths(x, y, bandwidth="relevance"), SHARE * unit, rtol=1e-9)
-    assert width(unit, 8) > width(unit, 200)
+        np.testing.assert_allclose(lengths(x, y, n_components=size), width(found, size) * found, rtol=1e-9)
+    assert width(found, 8) > width(found, 200)
+    # What some rows show is near to what all show, and far from equal lengths.
+    np.testing.assert_allclose(found, unit(relevance(sample)), rtol=0.1)
+    assert found.max() > 5.0 * found.min()
+
+
+def test_relevance_goes_on_from_factors_that_are_given() -> None:
+    x, y = surface(300, 2)
+    sample = Sample(x, y[:, np.newaxis], Squared(), 1, 8, lambda points: points)
+    begun = relevance(sample, np.array([0.5, 0.5, 1.0, 1.0]))
+    assert begun[:2].min() > begun[2:].max(), "one fit finds who matters, and the next one errs less by it"
+    fewer = np.linspace(0, 299, 100).round().astype(int)
+    few = replace(sample, points=x[fewer], targets=sample.targets[fewer])
+    np.testing.assert_allclose(relevance(sample, most=100), relevance(few), rtol=0.01)  # centred apart
 
 
 @pytest.mark.parametrize(("samples", "idle"), [(35, 2), (300, -1)], ids=["few rows", "one column"])
