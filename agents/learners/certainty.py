@@ -194,6 +194,10 @@ class Posterior:
     noise : Array
         The noise's variance of each output, (C,), in the learner's units; NaN of a node that drew no samples of its
         own, whatever neighbours taught it: v is then all that is known.
+    levels : Array, optional
+        Where the noise varies with the input, (3 + M, C): a shift, the least and the greatest logarithm of its variance
+        over ``noise``, and the weights of that logarithm's rows of kernels, see `varying_noise`. It is the shift plus
+        ``rows(x) @ weights`` within the two.
     """
 
     function: Any
@@ -202,6 +206,7 @@ class Posterior:
     ridge: float
     scale: float
     noise: Array
+    levels: Array | None = None
 
     def variance(self, points: Array) -> Array:
         """Return v at ``points`` (n, p), in units of the noise's variance: (n,), not negative."""
@@ -215,6 +220,14 @@ class Posterior:
             else:
                 of_kernels(self.root, self.factor, rows, kernel_diagonal(self.function.kernel, some), self.ridge, part)
             part *= self.scale
+        return found
+
+    def noise_ratio(self, points: Array) -> Array:
+        """Return the noise's variance at ``points`` (n, p) over ``noise``: (n, C), 1 where it is constant."""
+        if self.levels is None:
+            return np.ones((len(points), len(self.noise)))
+        shift, least, greatest = self.levels[:3]
+        found: Array = np.exp(shift + np.clip(self._rows(points) @ self.levels[3:], least, greatest))
         return found
 
     @property
@@ -240,12 +253,16 @@ class Posterior:
         Left out of the fit, sample i has the residual ``(y_i - f(x_i)) / (1 - h_i)``. H itself is not taken: of a point
         that has entered late it holds the projections of earlier samples alone.
         """
-        assert self.factor is not None
-        images = np.sqrt(weights)[:, np.newaxis] * (self._rows(points) @ np.tril(self.factor).T)
+        images = np.sqrt(weights)[:, np.newaxis] * self.images(points)
         known = images.T @ images
         known.flat[:: len(known) + 1] += self.ridge / self.scale
         found: Array = np.sum(solve_triangular(np.linalg.cholesky(known), images.T, lower=True) ** 2, axis=0)
         return found
+
+    def images(self, points: Array) -> Array:
+        """Return the images of ``kappa(x, .)`` in an orthonormal basis of the dictionary's span, (n, M)."""
+        assert self.factor is not None
+        return self._rows(points) @ np.tril(self.factor).T
 
     def ignorance(self, points: Array) -> Array:
         """Return the posterior over the prior deviation at ``points`` (n, p): (n,), 1 far from all samples."""
@@ -267,12 +284,15 @@ class Posterior:
         """Return its arrays beside the function, by their names in models.
 
         ``posterior_root`` and ``posterior_factor`` are the triangles, row by row, (M (M + 1) / 2,), the second without
-        entries for a function of features; ``posterior_units`` ridge and scale, ``posterior_noise`` the noise (C,).
+        entries for a function of features; ``posterior_units`` ridge and scale, ``posterior_noise`` the noise (C,),
+        and ``posterior_levels`` the levels where it varies.
         """
         upper = np.triu_indices(len(self.root))
         factor = np.zeros(0) if self.factor is None else self.factor.T[upper]
         units = np.array([self.ridge, self.scale])
         own = {"root": self.root[upper], "factor": factor, "units": units, "noise": self.noise.copy()}
+        if self.levels is not None:
+            own["levels"] = self.levels.copy()
         return {f"{PREFIX}{name}": array for name, array in own.items()}
 
     @classmethod
@@ -302,7 +322,12 @@ class Posterior:
         if not (np.isnan(noise).all() or (np.isfinite(noise) & (noise >= 0.0)).all()):
             raise ValueError(f"{NOISE} = {noise.tolist()} must be finite and not negative, or all NaN: not known")
         factor = _triangle(below, order).T.copy() if of_kernel else None
-        return cls(function, _triangle(packed, order), factor, ridge, scale, noise)
+        levels = None
+        if LEVELS in arrays:
+            levels = np.asarray(arrays[LEVELS], dtype=np.float64)
+            if levels.shape != (3 + order, function.outputs) or not np.isfinite(levels).all():
+                raise ValueError(f"{LEVELS} must be {(3 + order, function.outputs)} finite numbers")
+        return cls(function, _triangle(packed, order), factor, ridge, scale, noise, levels)
 
 
 PREFIX = "posterior_"
@@ -310,6 +335,7 @@ PREFIX = "posterior_"
 
 NAMES = tuple(f"{PREFIX}{name}" for name in ("root", "factor", "units", "noise"))
 NOISE = NAMES[-1]
+LEVELS = f"{PREFIX}levels"
 
 
 def _triangle(packed: Array, order: int) -> Array:

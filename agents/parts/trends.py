@@ -63,14 +63,14 @@ def found(sample: Sample, fitted: Callable[[Sample], WithLengths], asked: bool =
     ends = tuple(center.tolist()), tuple(np.where(unit > 0.0, unit, 1.0).tolist())
     scaled = np.divide(points - center, unit, out=np.zeros_like(points), where=unit > 0.0)
     basis = np.column_stack([np.ones(len(points)), scaled]) / np.sqrt(1.0 + points.shape[1])
-    fit, left_out = ridge_regression(basis, values)
+    slopes, left_out = ridge_regression(basis, values)
     promising = np.mean(left_out**2) < PROMISING * np.mean(values**2) and len(points) >= FEWEST and sample.tells
     if not (promising or asked):
         return Found(usual.bandwidth, 0.0, *ends)
     chosen = spaced(len(points), FEWER)
     some, wanted = np.ascontiguousarray(points[chosen]), values[chosen]
     linear = basis[chosen] @ basis[chosen].T
-    targets = sample.targets - fit if not sample.classes else sample.targets
+    targets = sample.targets - basis @ slopes if not sample.classes else sample.targets
     kernels = [usual, fitted(replace(sample, targets=np.ascontiguousarray(targets)))] if promising else [usual]
     best = np.inf, Found(usual.bandwidth, 0.0, *ends)
     for kernel in kernels:
@@ -102,24 +102,29 @@ def least_surprise(gram: Array, values: Array) -> float:
 def ridge_regression(basis: Array, values: Array) -> tuple[Array, Array]:
     """Fit values (n, C) linearly in a basis (n, q), with the ridge of least leave-one-out error among `RIDGES`.
 
-    With the singular value decomposition ``U S V'`` and ``h_i = sum_k U_ik^2 s_k^2 / (s_k^2 + r)`` the residual of row
-    i, left out of the fit, is ``(y_i - f_i) / (1 - h_i)``.
+    With the eigenvectors V of ``B'B`` and their eigenvalues s_k, and ``P = B V``, the leverage of row i is
+    ``h_i = sum_k P_ik^2 / (s_k + r)``, and its residual, left out of the fit, ``(y_i - f_i) / (1 - h_i)``.
 
     Returns
     -------
     Array
-        The fit, (n, C).
+        The weights b of the fit ``basis @ b``, (q, C).
     Array
         The residuals of each row where it is left out, (n, C).
     """
-    left, lengths, _ = np.linalg.svd(basis, full_matrices=False)
-    turned, squares = left.T @ values, lengths**2
-    least, best = np.inf, (np.zeros_like(values), values)
+    if basis.shape[1] > len(basis):  # the other eigenvalues are 0
+        left, lengths, right = np.linalg.svd(basis, full_matrices=False)
+        squares, vectors, projected = lengths**2, right.T, left * lengths
+    else:
+        squares, vectors = np.linalg.eigh(basis.T @ basis)
+        projected = basis @ vectors
+    turned, leverages = projected.T @ values, projected**2
+    least, best = np.inf, (np.zeros((basis.shape[1], values.shape[1])), values)
     for ridge in RIDGES * float(np.mean(np.sum(basis**2, axis=1))):
-        shares = squares / (squares + ridge)
-        fit = left @ (shares[:, np.newaxis] * turned)
-        residuals = (values - fit) / (1.0 - (left**2) @ shares)[:, np.newaxis]
+        inverse = 1.0 / (squares + ridge)
+        slopes = inverse[:, np.newaxis] * turned
+        residuals = (values - projected @ slopes) / (1.0 - leverages @ inverse)[:, np.newaxis]
         error = float(np.mean(residuals**2))
         if error < least:
-            least, best = error, (fit, residuals)
+            least, best = error, (vectors @ slopes, residuals)
     return best

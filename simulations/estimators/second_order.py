@@ -10,6 +10,7 @@ import numpy as np
 from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, sample_for
+from kernelswarm.agents.learners.varying_noise import varying_noise
 from kernelswarm.agents.parts import trends
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.bandwidths import WIDER as WIDENED
@@ -168,6 +169,9 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     trend : bool or "auto"
         Whether an affine function of X is learned beside that of the gaussian kernel, as kernel ``trended``. "auto"
         takes one where it makes the first data likelier, and none where the bandwidth is given in numbers.
+    noise : "auto" or "constant"
+        The deviation of y beside that of the function: the same everywhere, or, "auto", a function of X where that
+        makes rows left out of `fit` clearly likelier. After `partial_fit` it is constant.
     kernel, fit_intercept, shuffle, first, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule
@@ -203,6 +207,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     loss: Any = "squared"
     bandwidth: Any = "auto"
     trend: bool | Literal["auto"] = "auto"
+    noise: Literal["auto", "constant"] = "auto"
     _boldness, _forgotten, _fewest_steps = 1.0, 0.02, FEWEST_STEPS
 
     def _kernel(self, points: Points) -> Kernel:
@@ -232,12 +237,24 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         super()._begin(samples, classes, epoch)
+        if self.noise not in ("auto", "constant"):
+            raise InputError(f'noise = {shown(self.noise)} must be "auto" or "constant"')
+        self._forget_errors()
+
+    def _forget_errors(self) -> None:
         self.training_error_: float | None = None
         self.leave_one_out_error_: float | None = None
+        self._levels: Array | None = None
 
     def _learn(self, samples: Samples) -> None:
         super()._learn(samples)
-        self.training_error_ = self.leave_one_out_error_ = None
+        self._forget_errors()
+
+    def _model(self) -> Model:
+        model = super()._model()
+        if model.posterior is None or self._levels is None:
+            return model
+        return replace(model, posterior=replace(model.posterior, levels=self._levels))
 
     def _fault(self, samples: Samples) -> str | None:
         learner: Any = self.learner_
@@ -250,12 +267,15 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
             residuals = some.targets - evaluated(self.state_.function, points)
             others = samples.size / some.size  # each of these rows stands for so many
             followed = known.leverage(points, self._times * others * weights) / others
+            left_out = residuals / (1.0 - followed)[:, np.newaxis]
+            if self.noise == "auto":
+                self._levels = varying_noise(known.thinned(self._times), points, left_out, weights)
         center = np.average(some.targets, axis=0, weights=weights)
         variance = float(np.average(np.sum((some.targets - center) ** 2, axis=1), weights=weights))
         with np.errstate(over="ignore"):
             errors = [
                 float(np.average(np.sum(each**2, axis=1), weights=weights)) / variance if variance > 0.0 else 0.0
-                for each in (residuals, residuals / (1.0 - followed)[:, np.newaxis])
+                for each in (residuals, left_out)
             ]
         self.training_error_, self.leave_one_out_error_ = errors
         factor, share = GROSS

@@ -405,7 +405,8 @@ class Model:
                 "posterior.noise, in the learner's units; or run again with evaluation.level = 0.9 and "
                 'evaluation.bands = "pooled", for interval(X)'
             )
-        return (posterior.variance(own) + float(with_noise))[:, np.newaxis] * posterior.noise
+        found = posterior.variance(own)[:, np.newaxis]
+        return (found + posterior.noise_ratio(own) if with_noise else found) * posterior.noise
 
     def _certain(self) -> Posterior:
         if self.posterior is None:

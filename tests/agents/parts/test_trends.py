@@ -36,7 +36,7 @@ def sample(x: Array, y: Array) -> Sample:
 def test_residuals_of_left_out_rows_are_those_of_fits_without_them(rows: int, columns: int) -> None:
     random = np.random.default_rng(0)
     basis, values = random.normal(size=(rows, columns)), random.normal(size=(rows, 2))
-    fit, residuals = ridge_regression(basis, values)
+    found, residuals = ridge_regression(basis, values)
     errors = []
     for ridge in RIDGES * np.mean(np.sum(basis**2, axis=1)):
         left_out = np.empty((rows, 2))
@@ -50,7 +50,7 @@ def test_residuals_of_left_out_rows_are_those_of_fits_without_them(rows: int, co
     # The least ridges leave nearly singular systems, whose brute force is no better than this.
     np.testing.assert_allclose(residuals, wanted, rtol=1e-9, atol=1e-9)
     slopes = np.linalg.solve(basis.T @ basis + ridge * np.eye(columns), basis.T @ values)
-    np.testing.assert_allclose(fit, basis @ slopes, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(basis @ found, basis @ slopes, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ OTHERS: dict[str, Any] = {
     "regularization": 0.01,
     "n_components": 9,
     "trend": False,
+    "noise": "constant",
     "ridge": 0.7,
     "forgetting": 0.9,
     "rank": 3,

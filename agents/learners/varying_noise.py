@@ -1,0 +1,69 @@
+"""How the noise of targets varies with the input, as errors on rows that were left out show it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelswarm.agents.learners.certainty import Posterior
+from kernelswarm.agents.parts.trends import ridge_regression
+from kernelswarm.arrays import Array
+
+FEWEST = 60
+"""Rows from which on the noise may vary."""
+
+CLEARLY = 1.0
+"""Standard errors by which the likelihood of rows left out has to rise. Of 120 sets with constant noise 9 then had a
+varying one, and of 5 splits of housing prices all (docs/bands.md)."""
+
+LEAST = 1e-12
+"""The least square of an error, in units of the noise's variance: an error of 0 has no logarithm."""
+
+
+def varying_noise(known: Posterior, points: Array, errors: Array, weights: Array) -> Array | None:
+    """Learn the logarithm of the noise's variance as a function in the span of the dictionary.
+
+    With errors e_i of rows left out of the fit, ``e_i^2 / (s^2 (v(x_i) + 1 / w_i))`` is 1 on average. Its logarithm is
+    fitted by ridge regression on the images of the points in the span of the dictionary, with the ridge of least
+    leave-one-out error. Where the fit that leaves row i out makes e_i likelier than a constant does, by more than
+    `CLEARLY` standard errors on average, the noise varies; else it is constant.
+
+    Parameters
+    ----------
+    known : Posterior
+        The variance, with constant noise.
+    points : Array
+        (n, p).
+    errors : Array
+        ``y_i - f(x_i)`` with row i left out, (n, C).
+    weights : Array
+        Of the rows, (n,); 1 is typical.
+
+    Returns
+    -------
+    Array or None
+        The ``levels`` of a `Posterior`, (3 + M, C); None where the noise of all outputs is constant.
+    """
+    count, outputs = errors.shape
+    spread = known.noise * (known.variance(points) + 1.0 / weights)[:, np.newaxis]
+    if count < FEWEST or known.factor is None or not np.all(spread > 0.0):
+        return None
+    squares = errors**2 / spread
+    logarithms = np.log(np.maximum(squares, LEAST))
+    images, found = known.images(points), np.zeros((3 + len(known.root), outputs))
+    for c in range(outputs):
+        centered = logarithms[:, c : c + 1] - logarithms[:, c].mean()
+        levels, left_out = ridge_regression(images, centered)
+        fit = images @ levels
+        before = np.clip(centered - left_out, fit.min(), fit.max())[:, 0]
+        shift = np.log(np.mean(squares[:, c] * np.exp(-before)))
+        gain = _surprise(squares[:, c], np.log(squares[:, c].mean())) - _surprise(squares[:, c], before + shift)
+        if gain.mean() > CLEARLY * gain.std() / np.sqrt(count):
+            found[:3, c] = shift, fit.min(), fit.max()
+            found[3:, c] = np.tril(known.factor).T @ levels[:, 0]
+    return found if found.any() else None
+
+
+def _surprise(squares: Array, logarithm: Array | float) -> Array:
+    """Compute the negative logarithm of the Gaussian density of errors, up to a constant, (n,)."""
+    found: Array = 0.5 * (logarithm + squares * np.exp(-logarithm))
+    return found
