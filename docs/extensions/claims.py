@@ -1,4 +1,4 @@
-"""The claims of papers on the page of reproductions, from the folders that ``kernelswarm reproduce`` wrote."""
+"""The reproductions on their page, from the catalogue, and the claims of papers, from the folders that they wrote."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, describe
+from kernelswarm.simulations.comparison.tables import markdown
+from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue, describe
 from kernelswarm.simulations.reproductions.overview import Outcome, read, sections, summary
 
 FOLDER = Path(__file__).parents[1] / "reproductions"
@@ -18,14 +19,22 @@ def written() -> list[Outcome]:
     return [Outcome(name, describe(name).sentence, "reused", kept=read(FOLDER / name)) for name in names]
 
 
+def listed() -> str:
+    """Return a table of all reproductions, what they show and which data they need."""
+    rows = [f"| `{one.name}` | {markdown(one.sentence)} | {markdown(one.data)} |" for one in catalogue()]
+    return "\n".join(["| name | shows | data |", "|---|---|---|", *rows])
+
+
 def fill(app: Sphinx, page: str, source: list[str]) -> None:
-    """Append the claims to the page."""
+    """Write the table of reproductions where its page has a mark, and append the claims to theirs."""
+    if page == "reproductions":
+        source[0] = source[0].replace("<!-- reproductions -->", listed())
     if page == "reproductions/all":
         outcomes = written()
         source[0] += "\n\n".join(["", summary(outcomes)[1], *sections(outcomes, FOLDER)]) + "\n"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Fill the page when it is read."""
+    """Fill the pages when they are read."""
     app.connect("source-read", fill)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
