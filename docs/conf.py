@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "claims",
     "docstrings",
     "links_to_code",
     "math_in_the_page",
@@ -85,6 +86,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kernelswarm"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(FOLDER / "static/search_order.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -167,20 +167,30 @@ def rows(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def as_markdown(outcomes: Sequence[Outcome], folder: Path, quick: bool) -> str:
-    """Return the page in Markdown, whose pictures are links into the reproductions' own folders."""
+    """Return the page in Markdown: counts, then :func:`sections`."""
+    parts = ["# Reproductions", *([f"**{QUICK}**"] if quick else []), *summary(outcomes)]
+    return "\n\n".join([*parts, *sections(outcomes, folder)]) + "\n"
+
+
+def sections(outcomes: Sequence[Outcome], folder: Path) -> list[str]:
+    """Return a table of counts, and for each reproduction its claims, its notes and its pictures in Markdown.
+
+    Rows without a claim are in ``table.csv``, to which each section links. Links begin at ``folder``.
+    """
     lines = [f"| {' | '.join(map(markdown, row))} |" for row in [COLUMNS, *rows(outcomes)]]
     lines.insert(1, "| --- |" + " ---: |" * (len(COLUMNS) - 1))
-    parts = ["# Reproductions", *([f"**{QUICK}**"] if quick else []), *summary(outcomes), "\n".join(lines)]
+    parts = ["\n".join(lines)]
     for outcome in outcomes:
         parts += [f"## {outcome.name}", markdown(outcome.sentence)]
         if outcome.kept is None:
             parts.append(f"**{outcome.state}**: {markdown(outcome.cause)}")
             continue
-        parts += [markdown_table(outcome.kept.claims), *map(markdown, outcome.kept.summary["notes"])]
-        links = (Path(os.path.relpath(path, folder)).as_posix() for path in outcome.kept.figures)
-        pictures = zip(outcome.kept.figures, links, strict=True)
-        parts += [f"![{markdown(_seen(path, outcome.sentence))}]({link})" for path, link in pictures]
-    return "\n\n".join(parts) + "\n"
+        claims = [claim for claim in outcome.kept.claims if claim.published or claim.holds is not None]
+        parts += [markdown_table(claims), *map(markdown, outcome.kept.summary["notes"])]
+        place = Path(os.path.relpath(outcome.kept.folder, folder)).as_posix()
+        parts.append(f"All rows: [table.csv]({place}/table.csv)")
+        parts += [f"![{markdown(_seen(path, outcome.sentence))}]({place}/{path.name})" for path in outcome.kept.figures]
+    return parts
 
 
 def as_html(outcomes: Sequence[Outcome], quick: bool) -> str:

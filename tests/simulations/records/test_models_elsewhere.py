@@ -1,10 +1,11 @@
-"""Models are read without kernelswarm as docs/elsewhere.md says: in numpy alone, from JSON, and in C."""
+"""Models are read without kernelswarm as docs/elsewhere.md says: in numpy (examples/elsewhere.py), from JSON, in C."""
 
 from __future__ import annotations
 
 import ctypes
 import json
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,7 +21,7 @@ from kernelswarm.simulations.records.model import Model
 from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.checkout import ROOT
 
-PAGE = (ROOT / "docs/elsewhere.md").read_text("utf-8")
+FILE = ROOT / "examples/elsewhere.py"
 KERNELS = [
     {"name": "gaussian", "bandwidth": [0.4, 1.3]},
     {"name": "laplacian", "bandwidth": 0.9},
@@ -34,15 +35,10 @@ KERNELS = [
 ]
 
 
-def code(language: str) -> str:
-    return "\n\n".join(re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL))
-
-
 @pytest.fixture(scope="module")
 def elsewhere() -> dict[str, Any]:
     """What the page's file defines."""
-    scope: dict[str, Any] = {}
-    exec(compile(code("python"), "elsewhere.py", "exec"), scope)
+    scope = runpy.run_path(str(FILE))
     assert not any("kernelswarm" in str(getattr(entry, "__module__", "")) for entry in scope.values())
     return scope
 
@@ -149,7 +145,8 @@ def test_c_predicts_the_same(tmp_path: Path, elsewhere: dict[str, Any]) -> None:
     x, y = data()
     model = simulate(data=(x, y), topology="ring", learner="newton", protocol="consensus", rounds=60).model(0)
     (tmp_path / "model.h").write_text(elsewhere["header"](*written(model, tmp_path / "model.npz", elsewhere)))
-    (tmp_path / "model.c").write_text(code("c"))
+    (code,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs/elsewhere.md").read_text("utf-8"), re.DOTALL)
+    (tmp_path / "model.c").write_text(code)
     library = tmp_path / "model.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, tmp_path / "model.c", "-lm"], check=True)
     predict = ctypes.CDLL(str(library)).predict

@@ -15,7 +15,7 @@ import pytest
 from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import overview
-from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue, files, given_in
+from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue, describe, files, given_in
 from kernelswarm.simulations.reproductions.overview import RESULTS, reproduce_all
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
@@ -92,6 +92,8 @@ def test_what_fails_is_named_and_what_was_killed_goes_on(tmp_path: Path) -> None
     ):
         assert sentence in text and sentence in words
     assert "| coin | 1 | 1 | 0 | 1 | 0.0 |" in text
+    assert "colour" in words and "| colour |" not in text  # of which nothing is claimed: the file that is named has it
+    assert "colour," in (out / re.findall(r"\[table\.csv\]\((.+)\)", text)[0]).read_text("utf-8")
     (alt,) = re.findall(r"^!\[(throws: .+)\]\(results/coin/throws\.png\)$", text, re.MULTILINE)
     assert page.alternatives == [alt] and alt.removeprefix("throws: ") in words
     assert (out / "results/coin/throws.png").is_file()
@@ -174,9 +176,15 @@ def test_every_reproduction_with_data_says_what_its_files_are_called() -> None:
         assert bool(files(entry.name)) == bool(entry.data)
         for called in files(entry.name):
             assert called.partition(".")[0].lower() in entry.data.lower()  # what users read names the same files
-        if files(entry.name):
-            page = (ROOT / "docs" / "reproductions.md").read_text("utf-8")
-            (row,) = re.findall(rf"^\| `{entry.name}` \| ([^|]*) \|$", page, re.MULTILINE)
-            needed, optional = (re.findall(r"`([^`]+)`", part) for part in row.partition(";")[::2])
-            assert needed == list(files(entry.name))
-            assert all(called in entry.data for called in optional)
+
+
+@patch.dict(REPRODUCTIONS, dict(REPRODUCTIONS), clear=True)
+def test_the_results_that_the_site_shows_are_whole() -> None:
+    folders = [path for path in (ROOT / "docs/reproductions").iterdir() if path.is_dir()]
+    results = [overview.read(folder) for folder in folders]
+    for folder, kept in zip(folders, results, strict=True):
+        assert kept is not None, folder
+        assert kept.summary["claims"] == kept.counts
+        assert kept.summary["shows"] == describe(folder.name).sentence
+    outcomes = [overview.Outcome("", "", "reused", kept=kept) for kept in results]
+    assert overview.totals(outcomes) == [158, 53, 16, 937]

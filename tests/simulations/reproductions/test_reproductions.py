@@ -186,13 +186,6 @@ def test_progress_is_a_bar_on_a_terminal_and_elsewhere_nothing_is_said_of_what_e
         assert observe is None
 
 
-def test_the_page_lists_the_reproductions() -> None:
-    page = (ROOT / "docs" / "reproductions.md").read_text("utf-8")
-    listed = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?)\|$", page, re.MULTILINE)
-    own = [entry for entry in catalogue() if entry.name in OWN]
-    assert [(name, sentence, data.strip()) for name, sentence, data in listed] == [entry[:3] for entry in own]
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_what_uses_data_says_which(name: str) -> None:
     module = sys.modules[find(name).__module__]  # type: ignore[attr-defined]
