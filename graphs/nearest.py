@@ -8,7 +8,6 @@ from math import isfinite
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
-from scipy.spatial import cKDTree
 
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.graphs.adjacency import Adjacency, from_edges
@@ -91,6 +90,8 @@ def nearest_pairs(places: Array, count: int) -> Integers:
     -------
     array, shape (E, 2)
     """
+    from scipy.spatial import cKDTree
+
     nodes = len(places)
     if not count:
         return np.zeros((0, 2), dtype=np.int64)

@@ -10,8 +10,6 @@ from typing import ClassVar, Literal, TypeVar
 import networkx as nx
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.spatial import cKDTree
-from scipy.spatial.distance import pdist, squareform
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph, from_edges
 from kernelswarm.graphs.layout import circle
@@ -154,6 +152,7 @@ class RandomGeometric:
 
     def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network, ``pos`` being the places; ValueError when no draw was connected."""
+        from scipy.spatial import cKDTree
 
         def draw() -> Adjacency:
             places = generator.random((self.nodes, 2))
@@ -314,6 +313,8 @@ class Regular:
 
 def connecting_radius(network: Adjacency) -> float:
     """Return the smallest radius that connects the nodes: the longest edge of their minimum spanning tree."""
+    from scipy.spatial.distance import pdist, squareform
+
     assert network.positions is not None
     return float(minimum_spanning_tree(squareform(pdist(network.positions))).max())
 

@@ -10,7 +10,6 @@ from typing import ClassVar, Protocol
 
 import networkx as nx
 import numpy as np
-from scipy.spatial import KDTree
 
 from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.graphs.adjacency import Adjacency
@@ -323,6 +322,8 @@ def contact_graph(schedule: Walking, nodes: int, rounds: int, generator: np.rand
     >>> graph.number_of_edges() < 100 * 99 / 2 / 10
     True
     """
+    from scipy.spatial import KDTree
+
     found, fresh, held = np.zeros(0, dtype=np.int64), [np.zeros(0, dtype=np.int64)], 0
     for places in islice(schedule.walk(nodes, generator), rounds):
         pairs = KDTree(places).query_pairs(schedule.radius, output_type="ndarray").astype(np.int64)

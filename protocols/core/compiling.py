@@ -18,6 +18,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 from numba.core import types
@@ -50,12 +51,13 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
 
     def __init__(self, py_func: Callable[..., Any], *rest: Any, **options: Any) -> None:
         super().__init__(py_func, *rest, **options)
-        parameters = inspect.signature(py_func).parameters.values()
-        self._only_read = [
-            parameter.annotation in _READ  # no strings: such a module would need evaluation
-            for parameter in parameters
-        ]
         self.aliases: set[tuple[Any, ...]] = set()
+
+    @cached_property
+    def _only_read(self) -> list[bool]:
+        """Whether each parameter is annotated as read: found with the first types, since most are never called."""
+        # no strings: such a module would need evaluation
+        return [each.annotation in _READ for each in inspect.signature(self.py_func).parameters.values()]
 
     def compile(self, sig: Any) -> Any:
         """Compile for the types of arguments, or, as numba does itself, for a given signature."""

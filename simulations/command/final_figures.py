@@ -85,7 +85,9 @@ def as_text(result: Result, width: int = 100) -> str:
         lines.append(("privacy", private["words"]))
     rate = summary.get("node_rounds_per_second")
     if rate is not None:
-        lines.append(("node-rounds/s", f"{rate:,.0f}"))
+        lines.append(
+            ("node-rounds/s", f"{rate:,.0f}, in the {final['seconds']:.3g} s from the first round to the last")
+        )
     wide = max(len(name) for name, _ in lines)
     table = "\n".join(f"{name:<{wide}}  {value}" for name, value in lines)
     return "\n\n".join([table, *(textwrap.fill(sentence, width) for sentence in result.verdict.values())])

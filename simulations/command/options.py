@@ -304,7 +304,7 @@ def comparison(folder: Path) -> Comparison | None:
 
     Runs that go on, or whose experiments cannot be built here, are drawn from their run folders alone.
     """
-    from kernelswarm.simulations.comparison.comparison_folder import INDEX, RUNS
+    from kernelswarm.simulations.records.outcome import INDEX, RUNS
 
     if not (folder / RUNS / INDEX).is_file():
         return None

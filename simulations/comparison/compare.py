@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.comparison import comparison_folder, tuning
-from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Digests, Index, origins
+from kernelswarm.simulations.comparison.comparison_folder import Described, Digests, Index, origins
 from kernelswarm.simulations.comparison.comparison_runs import (
     ComparisonProgress,
     Task,
@@ -30,7 +30,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment, build_expe
 from kernelswarm.simulations.experiment.registry import may_import
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, drawn_keys, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
-from kernelswarm.simulations.records.outcome import Comparison, Run, run_of
+from kernelswarm.simulations.records.outcome import EXPERIMENT, RUNS, Comparison, Run, run_of
 from kernelswarm.simulations.records.run_folder import check_place
 
 
@@ -186,10 +186,6 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
             else replace(run_of(task.cell, result, task.place), origin="reused")
         )
     return Comparison(tuple(plan.vary), tuple(found), tuple(runs), folder, drawn_keys(plan.vary))
-
-
-EXPERIMENT = "experiment.toml"
-"""The file in a comparison's folder that repeats it."""
 
 
 def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterator[Task]:

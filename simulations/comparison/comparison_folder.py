@@ -27,6 +27,7 @@ from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.experiment.variation import cells
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.graphml import graphml
+from kernelswarm.simulations.records.outcome import INDEX, RUNS
 from kernelswarm.simulations.running.network import build_topology
 
 # An experiment's dependencies beside its keys: the contents of data files, networks, and modules of the user's.
@@ -123,12 +124,6 @@ def _modules(part: object) -> Iterator[tuple[str, Path]]:
     if file is not None and name.partition(".")[0] != "kernelswarm":
         yield name, Path(file)
 
-
-RUNS = "runs"
-"""The folder of the run folders."""
-
-INDEX = "index.json"
-"""The file in it that says which run is where; it is written before the first of them starts."""
 
 UNTOLD = ("seed", "backend", "checkpoint_every")
 """Keys in which the experiment may differ from the one that the comparison began with: each run has its seed, and the

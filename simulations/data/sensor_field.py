@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import spsolve_triangular
-from scipy.spatial import cKDTree
 
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, SHARE, Range, check_ranges
@@ -115,6 +114,8 @@ def _nearest_before(locations: Array, nearest: int) -> np.ndarray[tuple[int, int
     Places are looked for among ever more of the first ones, doubled each time, so that half of them or more are before.
     Where three times as many as wanted do not hold enough of these, there are fewer.
     """
+    from scipy.spatial import cKDTree
+
     places = len(locations)
     found = np.full((places, nearest), -1, dtype=np.int64)
     start, stop = 0, min(3 * nearest, places)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -19,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from kernelswarm.simulations.core.files import attribute
+from kernelswarm.simulations.core.files import attribute, environment
 
 UNUSED = ("start_api_server", "start_monitor", "start_log_monitor")
 """The methods that start what serves a dashboard, also where there is none, what asks a cloud for machines, and what
@@ -30,6 +31,15 @@ WORKER = "ray._private.workers.default_worker"
 
 DRAWS = "ObjectID"
 """Ray's class of those names that it draws from a generator of its own."""
+
+ASKED_EVERY = 0.1
+"""Seconds between two questions whether the raylet has registered."""
+
+LONGEST = 3600.0
+"""Where no end is set to them."""
+
+PORT_SECONDS = "RAY_gcs_server_port_wait_time_s"
+"""The variable with the seconds in which Ray's first process is to listen."""
 
 _CONSTANTS, _ACTOR = "ray._private.ray_constants", "DAGDriverProxyActor"
 
@@ -118,6 +128,33 @@ def started_in(folder: Path, start: Callable[..., Any]) -> Any:
             raise
     _say("_temp_dir", "its files are where it puts them, and others of this machine may read them")
     return start()
+
+
+@contextmanager
+def patient(seconds: float) -> Iterator[None]:
+    """Let the raylet of a Ray that is started inside take its time to register, as long as it is alive.
+
+    Ray itself gives it 30 seconds, in which on a busy machine it has hardly begun.
+    """
+    services = _found("ray._private.services")
+    asked = getattr(services, "get_node", None)
+    if asked is None:
+        _say("get_node", "a start that takes more than 30 seconds fails")
+        yield
+        return
+    until = time.monotonic() + seconds
+
+    def get_node(*given: Any) -> Any:
+        while True:
+            try:
+                return asked(*given)
+            except RuntimeError:  # it has not registered
+                if time.monotonic() > until or process_of("raylet") is None:
+                    raise
+            time.sleep(ASKED_EVERY)
+
+    with attribute(services, "get_node", get_node), environment({PORT_SECONDS: f"{min(seconds, LONGEST):.0f}"}):
+        yield
 
 
 def process_of(name: str) -> int | None:

@@ -19,7 +19,7 @@ from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.ray_session import CHANNEL_BYTES, RaySession
 from kernelswarm.simulations.engine.ray_startup import actor_bytes, require_files
-from kernelswarm.simulations.engine.remote_engine import IN_FLIGHT, RemoteEngine
+from kernelswarm.simulations.engine.remote_engine import IN_FLIGHT, WARMING, RemoteEngine
 from kernelswarm.simulations.engine.shared_memory import message_bytes, require_semaphores, semaphores_of
 
 # The turns of threads that simulate on Ray: a process has one Ray, which one of them starts and ends.
@@ -92,7 +92,7 @@ class Ray:
         Rounds that the compiled graph holds, at least 1: more are faster in long runs and take longer to compile.
     patience : float
         Seconds > 0 after which silent processes count as hung, beside 50 times what the same took before; 15 times as
-        many where that is not known, since a user's own code may have to compile.
+        many where that is not known, since a user's own code may have to compile, and in a start of Ray.
     niceness : int
         Of the actors where a Ray is started here, 0 to 19. Ray's own is 15: beside other work its rounds hardly go on,
         since actors wait for one another by polling.
@@ -191,9 +191,8 @@ class Ray:
             engine, process = None, os.getpid()
             try:
                 self.require_room(plans)
-                session.open(
-                    self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship, self.niceness
-                )
+                processes = len(plans) if self.nodes_per_actor == 1 else cores()
+                session.open(self.address, processes, self.ship, self.niceness, WARMING * self.patience)
                 engine = RayEngine(partition(plans, self.size(len(plans), session.cores())), session, self)
                 engine.begin(tell, lambda: warm_cache(plans))
                 yield engine

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.files import environment, in_turn
 from kernelswarm.simulations.core.interruption import HANGUP, take_sigterm_back, waiting
 from kernelswarm.simulations.core.parallel import cores
@@ -33,10 +33,11 @@ from kernelswarm.simulations.engine.ray_startup import (
     Attempt,
     ForkServer,
     end_processes_of,
+    is_late,
     private_folder,
     require_cluster,
 )
-from kernelswarm.simulations.engine.remote_engine import ENDED, IN_FLIGHT, Transport, Trouble
+from kernelswarm.simulations.engine.remote_engine import ENDED, IN_FLIGHT, WARMING, Transport, Trouble
 from kernelswarm.simulations.engine.shared_memory import Notes, made_by, opened, remove
 from kernelswarm.simulations.engine.shipping import surroundings
 
@@ -45,6 +46,9 @@ CHANNEL_BYTES = 16_384
 
 STORE_BYTES = 256 * 2**20
 """The shared memory of a Ray started here, for channels and held-out data; taken only as it is used."""
+
+SILENT: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+"""Ray's own words stay away from the terminal."""
 
 ANSWER_SECONDS = 5.0
 """Seconds for a process to report its state after a failure."""
@@ -83,8 +87,13 @@ class RaySession:
         self._notes = Notes()
         self.actors = 0  # of the simulation at hand
 
-    def open(self, address: str | None, processes: int, ship: bool, niceness: int) -> None:
-        """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already."""
+    def open(
+        self, address: str | None, processes: int, ship: bool, niceness: int, seconds: float = WARMING * 20.0
+    ) -> None:
+        """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already.
+
+        A process of Ray's that comes up too late, in ``seconds`` each, is given a second attempt.
+        """
         self._notes.clear_up()
         if self._open and address == self._address and self._ended() is None:
             self._renew()
@@ -99,13 +108,12 @@ class RaySession:
         if ray.is_initialized():
             return
         self._started = True
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if address is not None:
             with surroundings(ONE_THREAD, ship) as runtime_env:
                 try:
                     if address != "auto":
                         require_cluster(address)
-                    ray.init(address=address, runtime_env=runtime_env, **quiet)
+                    ray.init(address=address, runtime_env=runtime_env, **SILENT)
                 except InputError:
                     raise
                 except (OSError, RuntimeError, ValueError) as error:
@@ -116,13 +124,26 @@ class RaySession:
                     ) from error
             take_sigterm_back()
             return
+        try:
+            self._start(processes, niceness, seconds)
+        except SimulationError as error:
+            if not is_late(error.__cause__):
+                raise
+            ray.shutdown()  # what it still takes for started
+            self._start(processes, niceness, seconds)
+
+    def _start(self, processes: int, niceness: int, seconds: float) -> None:
+        """Start a Ray on this machine; of its processes each may take so many seconds."""
+        import ray
+
         with Attempt(self._remove_files, _last_line):
             self._private = private_folder()
             self._notes.note([], self._private)
             own = {NICENESS: str(niceness), MARK: str(self._private)}
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | own)
+            slow = inside_ray.patient(seconds)
             # SIGHUP of a closed terminal goes to all processes: the driver alone acts on it.
-            with in_turn(), variables, inside_ray.loopback(), inside_ray.lean(), waiting(HANGUP):
+            with in_turn(), variables, inside_ray.loopback(), inside_ray.lean(), waiting(HANGUP), slow:
                 self.forks = ForkServer(self._private, __name__)
                 with self.forks.used():
                     start = partial(
@@ -132,7 +153,7 @@ class RaySession:
                         num_gpus=0,
                         include_dashboard=False,
                         object_store_memory=STORE_BYTES,
-                        **quiet,
+                        **SILENT,
                     )
                     context: Any = inside_ray.started_in(self._private / "r", start)  # which Ray opens to everyone
         take_sigterm_back()

@@ -157,8 +157,19 @@ class Attempt:
         if error is not None:
             self._undo()
         if type(error) is Exception or isinstance(error, OSError | RuntimeError | StopIteration):
-            cause = self._last_line(error) + (HOME if _is_of_home(error) else "")
+            cause = self._last_line(error) + (HOME if _is_of_home(error) else "") + (LATE if is_late(error) else "")
             raise SimulationError(f"Ray could not be started on this machine: {cause}") from error
+
+
+LATE = (
+    ", in two attempts: run it while less else runs here, raise backend.patience, of which a start may take 15 times "
+    'as much, or set backend.name = "serial", with the same models'
+)
+
+
+def is_late(error: BaseException | None) -> bool:
+    """Tell whether one of Ray's processes has not come up in time: Ray raises no other errors of this very class."""
+    return type(error) is Exception
 
 
 def _is_of_home(error: BaseException) -> bool:

@@ -37,6 +37,10 @@ RANKED = ("risk", "error", "global_risk", "global_error")
 """The figures of which less is better. Others have no best value: nodes that never talk send least, equally wrong ones
 agree, and a small model or a short time is worth what it costs in risk."""
 
+EXPERIMENT, RUNS, INDEX = "experiment.toml", "runs", "index.json"
+"""In a comparison's folder the file that repeats it, the folder of the run folders, and in that the file that says
+which run is where, written before the first of them starts."""
+
 State = Literal["new", "resumed", "reused"]
 STATES: tuple[State, ...] = ("reused", "resumed", "new")
 

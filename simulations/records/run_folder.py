@@ -451,7 +451,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _read_columns(path: Path) -> MeasuredTable:
     from pyarrow import parquet
 
-    table = parquet.read_table(path.absolute())
+    with parquet.ParquetFile(path.absolute()) as file:  # read_table takes a quarter of a second for what is not used
+        table = file.read()
     return MeasuredTable({name: as_array(table.column(name)) for name in table.column_names})
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelswarm.simulations.comparison import compare, comparison_folder
 from kernelswarm.simulations.comparison.table_notes import HEADINGS, above, explanation, supported, under
 from kernelswarm.simulations.comparison.tables import once
 from kernelswarm.simulations.core.data_description import DOUBTS
@@ -18,6 +17,7 @@ from kernelswarm.simulations.core.files import write_text
 from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.figures.style import called, readable
 from kernelswarm.simulations.records import measurements, run_folder
+from kernelswarm.simulations.records.outcome import EXPERIMENT, INDEX, RUNS
 from kernelswarm.simulations.records.result import amount, held_out_in, measured_in
 from kernelswarm.simulations.report import learned, learning_curves, network, tables
 
@@ -189,8 +189,10 @@ def write(folder: Path | str) -> Path:
     """
     folder = Path(folder)
     run_folder.require_folder(folder)
-    if (folder / comparison_folder.RUNS / comparison_folder.INDEX).is_file():
-        return write_comparison(compare.read(folder), folder)
+    if (folder / RUNS / INDEX).is_file():
+        from kernelswarm.simulations.comparison.compare import read
+
+        return write_comparison(read(folder), folder)
     parts = (*run_folder.FILES, measurements.FOLDER)
     if not any((folder / name).exists() for name in parts):
         raise InputError(
@@ -206,7 +208,7 @@ def write_run(result: Result, folder: Path) -> Path:
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
     """Write the page of a comparison that has been read, as :func:`write` does."""
-    settings = (folder / compare.EXPERIMENT).read_text(encoding="utf-8")
+    settings = (folder / EXPERIMENT).read_text(encoding="utf-8")
     return _written(of_comparison(comparison, settings), folder)
 
 

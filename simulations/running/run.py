@@ -219,7 +219,7 @@ def _run_and_write(
         if checkpoints.measured is not None:
             with suppress(OSError):  # without room on the disk it is lost, as after a kill
                 checkpoints.measured.sync()
-            stop.add_note(_left(checkpoints))
+        stop.add_note(_left(checkpoints))
         raise
     return written(result)
 
@@ -229,6 +229,8 @@ def _left(checkpoints: Checkpoints) -> str:
     if checkpoints.last is not None:
         return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
     folder = checkpoints.folder
+    if checkpoints.measured is None:
+        return "no round had begun, and nothing is kept: give the command again, with checkpoint_every to keep rounds"
     if _ended_early(folder):
         return f"{checkpoints.command} begins it again from the first round"
     return (

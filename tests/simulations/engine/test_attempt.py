@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from kernelswarm.simulations.core.errors import SimulationError
+from kernelswarm.simulations.engine import inside_ray
 from kernelswarm.simulations.engine.ray_session import RaySession
 from kernelswarm.simulations.engine.ray_startup import Attempt
 
@@ -20,7 +23,10 @@ def test_whatever_ray_raises_is_said_and_its_folder_goes(
 ) -> None:
     import ray
 
+    attempts = []
+
     def init(**given: object) -> None:
+        attempts.append(given)
         assert list(tmp_path.glob("ray-*"))
         raise error
 
@@ -34,7 +40,11 @@ def test_whatever_ray_raises_is_said_and_its_folder_goes(
     session = RaySession()
     with pytest.raises(SimulationError) as failure:
         session.open(None, 2, True, 0)
-    assert str(failure.value) == f"Ray could not be started on this machine: {str(error).splitlines()[-1]}"
+    late = type(error) is Exception
+    assert len(attempts) == 1 + late
+    said, _, remedy = str(failure.value).partition(", in two attempts: ")
+    assert said == f"Ray could not be started on this machine: {str(error).splitlines()[-1]}"
+    assert ("backend.patience" in remedy and 'backend.name = "serial"' in remedy) == late
     session.close()
     assert not list(tmp_path.glob("ray-*"))
     assert not list(tmp_path.glob("kernelswarm-*/*"))
@@ -47,6 +57,46 @@ def test_a_home_that_may_not_be_written_is_distinguished(number: int, monkeypatc
         raise OSError(number, "no", "/home/me/.ray")
     with pytest.raises(SimulationError, match=r"/elsewhere'$"), Attempt(lambda: None, str):
         raise OSError(number, "no", "/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("lives", "seconds", "asked"), [(True, 60.0, 4), (False, 60.0, 1), (True, 0.0, 1)], ids=["slow", "dead", "over"]
+)
+def test_a_raylet_that_lives_is_waited_for(
+    lives: bool, seconds: float, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ray._private import services
+
+    questions = []
+
+    def get_node(address: str, node: str) -> dict[str, str]:
+        questions.append((address, node))
+        if len(questions) < 4:
+            raise RuntimeError("not registered")
+        return {"node": node}
+
+    monkeypatch.setattr(services, "get_node", get_node)
+    monkeypatch.setattr(inside_ray, "process_of", lambda name: 1 if lives else None)
+    monkeypatch.setattr(inside_ray, "ASKED_EVERY", 0.0)
+    expected = nullcontext() if asked == 4 else pytest.raises(RuntimeError, match="not registered")
+    with inside_ray.patient(seconds):
+        with expected:
+            assert services.get_node("here", "7") == {"node": "7"}
+        assert os.environ[inside_ray.PORT_SECONDS] == f"{seconds:.0f}"
+    assert questions == [("here", "7")] * asked
+    assert services.get_node is get_node
+
+
+def test_without_the_question_whether_it_has_registered_ray_waits_in_its_own_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The name is one of Ray's compiled code too, which no copy of it can have renamed."""
+    from ray._private import services
+
+    monkeypatch.delattr(services, "get_node")
+    inside_ray._say.cache_clear()
+    with pytest.warns(RuntimeWarning, match="has no get_node, which kernelswarm"), inside_ray.patient(60.0):
+        assert not hasattr(services, "get_node")
 
 
 class NoServer:

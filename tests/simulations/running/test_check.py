@@ -49,6 +49,16 @@ def test_actors_and_the_edges_between_them(backend, protocol, expected):
     assert checked(backend=backend, protocol=protocol).get("actors") == expected
 
 
+@pytest.mark.parametrize("there", [1, 2, 3, 12])
+@pytest.mark.parametrize("size", [1, 4, "auto"])
+def test_more_actors_than_cores_are_warned_of_and_the_remedy_ends_the_warning(there, size, monkeypatch):
+    monkeypatch.setattr("kernelswarm.simulations.running.check.cores", lambda: there)
+    found = checked(backend=Ray(nodes_per_actor=size))
+    assert ("warning" in found) == (int(found["actors"].split()[0]) > there)
+    assert ('backend.nodes_per_actor = "auto"' in found.get("warning", "")) == ("warning" in found)
+    assert "warning" not in checked(backend=Ray(nodes_per_actor=size), protocol=Isolated())
+
+
 def test_blocks_of_unequal_size():
     assert checked(topology=nx.path_graph(7), backend=Ray(nodes_per_actor=4))["actors"] == (
         "2 of up to 4 nodes, 1 of the 6 edges between them"
