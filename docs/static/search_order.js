@@ -1,6 +1,6 @@
 // Pages for users come first in the results of a search, then the reference, then decisions and tables of results.
 const LATER = [
-  [/^(decisions\/|changes$)/, 200],
+  [/^(decisions(\/|$)|changes$)/, 200],
   [/^(api(\/|$)|parts\/|_modules\/|reproductions\/)/, 100],
 ];
 
