@@ -15,7 +15,7 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.core.machine import versions
-from kernelswarm.simulations.core.messages import listed, plain, shown
+from kernelswarm.simulations.core.messages import GIVEN_GRAPH, listed, plain, shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, parse
 from kernelswarm.simulations.data.file import held_by, with_data_in
 from kernelswarm.simulations.engine.engine import EngineError
@@ -243,7 +243,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     table = _config(folder).get("topology", {})
     given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
     # The network was a graph from Python, and is described as one again.
-    if given == {"name": "file", "path": "graph.graphml", "format": "auto"}:
+    if given == GIVEN_GRAPH:
         experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
     try:
         return replace(experiment, stream=with_data_in(experiment.stream, folder))
