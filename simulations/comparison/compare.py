@@ -28,6 +28,7 @@ from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment, experiment_from
 from kernelswarm.simulations.experiment.graph_function import given_graph
+from kernelswarm.simulations.experiment.keywords import Keywords
 from kernelswarm.simulations.experiment.registry import may_import
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, drawn_keys, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
@@ -36,7 +37,7 @@ from kernelswarm.simulations.records.run_folder import check_place
 
 
 def compare(
-    experiment: Experiment | Mapping[str, Any],
+    experiment: Experiment | Keywords | Mapping[str, Any],
     vary: Mapping[str, Sequence[Any] | AnyArray],
     seeds: int = 1,
     jobs: int | None = None,

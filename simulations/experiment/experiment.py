@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import networkx as nx
 
@@ -37,6 +37,7 @@ from kernelswarm.simulations.data.gaps import are_gaps
 from kernelswarm.simulations.data.in_memory import from_python
 from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.graph_function import given_graph, size_of
+from kernelswarm.simulations.experiment.keywords import Tables
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, written
 from kernelswarm.simulations.experiment.registry import find, listed_parts_only, names, part_name
 
@@ -424,7 +425,7 @@ def build_experiment(
     test: Any = None,
     target: str | Sequence[str] | None = None,
     node: str | Sequence[Mapping[str, Any]] | None = None,
-    **tables: Any,
+    **tables: Unpack[Tables],
 ) -> Experiment:
     """Make an experiment from keywords, which are the tables and keys of an experiment file.
 
@@ -466,19 +467,20 @@ def build_experiment(
     >>> experiment.stream.contents[:20]
     '40 rows, 2 columns, '
     """
+    table: dict[str, Any] = dict(tables)
     column = node if isinstance(node, str) else None
     if node is not None and column is None:
-        tables["node"] = node
+        table["node"] = node
     if data is None:
         for key, value in (("test", test), ("target", target), ("node", column)):
             if value is not None:
                 raise InputError(f"{key} belongs to data, which is not given: give data=..., or a stream's table")
     else:
-        stream = _stream(data, test, target, column, tables.get("stream", {}))
-        tables["stream"] = stream
-        if "topology" in tables:
-            tables["topology"] = _with_nodes(tables["topology"], stream)
-    return Experiment.from_dict(tables)
+        stream = _stream(data, test, target, column, table.get("stream", {}))
+        table["stream"] = stream
+        if "topology" in table:
+            table["topology"] = _with_nodes(table["topology"], stream)
+    return Experiment.from_dict(table)
 
 
 def _with_nodes(topology: Any, stream: File) -> Any:
