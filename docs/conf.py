@@ -73,6 +73,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "backreferences_dir": None,
     "matplotlib_animations": False,
+    "thumbnail_size": (900, 400),  # of figures with several panels, two side by side, see static/site.css
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 

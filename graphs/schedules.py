@@ -14,7 +14,7 @@ import numpy as np
 from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.given.names import Name, as_key
+from kernelswarm.graphs.given.names import DIFFER, Name, as_key, pairs_alike
 from kernelswarm.kept_code import kept
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
@@ -128,6 +128,13 @@ class Sequence:
             active = np.zeros(len(edges), dtype=np.bool_)
             network = Adjacency.of(read_graph(path))
             called = dict(zip(network.labels.tolist(), network.names or network.labels.tolist(), strict=True))
+            lacking = [name for name in network.names or () if self.names and as_key(name) not in self.names]
+            if lacking:  # its number in this file is not that of a node of the topology
+                nearly = pairs_alike(self.names, lacking)
+                beside = f"; {nearly[0][0]!r} and {nearly[0][1]!r} {DIFFER}" if nearly else ""
+                raise ValueError(
+                    f"{path} has the node {lacking[0]!r}, which the topology lacks{beside}: name it as there"
+                )
             for i, j in network.graph.edges:
                 one, other = (self.names.get(as_key(called[node]), node) for node in (i, j))
                 ends = min(one, other), max(one, other)

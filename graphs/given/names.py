@@ -141,6 +141,32 @@ def as_key(name: object) -> str:
     return str(int(plain)) if isinstance(plain, float) and is_whole(plain) else text(plain)
 
 
+DIFFER = "differ by case, blanks or letters such as _ alone"
+
+
+def folded(name: object) -> str:
+    """Return a name without what people write now so, now so: case, blanks, hyphens, underscores, unseen letters.
+
+    Examples
+    --------
+    >>> folded("NEW_YORK") == folded("New York")
+    True
+    """
+    return "".join(filter(str.isprintable, re.sub(r"[\s_-]+", "", str(name)).casefold()))
+
+
+def pairs_alike(ours: Iterable[object], theirs: Iterable[object]) -> list[tuple[str, str]]:
+    """Return the pairs of names of two sides that are equal where both are folded.
+
+    Examples
+    --------
+    >>> pairs_alike(["ALABAMA", 7], ["Ohio", "Alabama"])
+    [('ALABAMA', 'Alabama')]
+    """
+    known = {folded(name): str(name) for name in ours}
+    return [(known[folded(name)], str(name)) for name in theirs if folded(name) in known]
+
+
 def compared(ours: Sequence[object], theirs: Sequence[object]) -> tuple[list[str], list[str]]:
     """Return for the names of two sides the texts by which those that name the same node are equal.
 

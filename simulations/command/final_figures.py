@@ -29,7 +29,7 @@ def as_text(result: Result, width: int = 100) -> str:
 
     summary, final = result.summary, result.final
     nodes = number_of(summary["nodes"], "node")
-    lines = [("protocol", f"{summary['protocol']} on {called(result.config['topology'])}, {nodes}")]
+    lines = [("protocol", f"{called(summary['protocol'])} on {called(result.config['topology'])}, {nodes}")]
     compiled = summary.get("compile_seconds") or 0.0
     after = f", after {compiled:.0f} s of compiling, once" if compiled >= 1.0 else ""
     seconds = summary["wall_seconds"] - compiled

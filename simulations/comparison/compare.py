@@ -27,6 +27,8 @@ from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment, experiment_from
+from kernelswarm.simulations.experiment.graph_function import given_graph
+from kernelswarm.simulations.experiment.keywords import Keywords
 from kernelswarm.simulations.experiment.registry import may_import
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, drawn_keys, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
@@ -35,7 +37,7 @@ from kernelswarm.simulations.records.run_folder import check_place
 
 
 def compare(
-    experiment: Experiment | Mapping[str, Any],
+    experiment: Experiment | Keywords | Mapping[str, Any],
     vary: Mapping[str, Sequence[Any] | AnyArray],
     seeds: int = 1,
     jobs: int | None = None,
@@ -107,6 +109,8 @@ def compare(
     tuning.refuse(tune, pooled, seeds, pilot_seeds)
     experiment = build_experiment(**experiment) if isinstance(experiment, Mapping) else experiment_from(experiment, {})
     tried = {key: plain(values) if isinstance(values, np.ndarray) else values for key, values in vary.items()}
+    if isinstance(tried.get("topology"), list | tuple):  # a matrix, edges or neighbours stand for their graph
+        tried["topology"] = [_given(value) for value in tried["topology"]]
     found = cells(experiment.to_dict(), tried)
     tasks = list(_tasks(experiment, found, seeds))
     found = _resolved(found, tasks)
@@ -115,6 +119,7 @@ def compare(
         runs: dict[int, Run] = {}
         digests: Digests = {}
         if out is not None:
+            comparison_folder.refuse_unwritable(tried)
             base = Described(plain(experiment.to_dict()), origins(experiment, digests))
             opening = comparison_folder.opened(Path(out), base, tried, afresh=afresh, numbered=numbered)
             folder, index, made = stack.enter_context(opening)
@@ -135,6 +140,11 @@ def compare(
         if folder is not None:
             _publish(comparison, folder, drawing or Drawing())
     return comparison
+
+
+def _given(topology: Any) -> Any:
+    graph = given_graph(topology)
+    return topology if graph is None else graph
 
 
 def _check(seeds: int, jobs: int | None, out: Path | str | None) -> None:
@@ -282,7 +292,10 @@ def _prepare(experiment: Experiment, plan: Plan, folder: Path, index: Index) -> 
     asked: dict[str, Any] = {key: True for key in ("tune", "pooled") if getattr(plan, key)}
     if plan.pilot_seeds != PILOT_SEEDS:
         asked["pilot_seeds"] = plan.pilot_seeds
-    again = {**experiment.to_dict(), "compare": {"seeds": plan.seeds, **asked, "vary": plain(plan.vary)}}
+    again = {
+        **experiment.to_dict(),
+        "compare": {"seeds": plan.seeds, **asked, "vary": comparison_folder.written(experiment, plan.vary, folder)},
+    }
     comparison_folder.write_index(folder, index)
     comparison_folder.write_experiment(folder / EXPERIMENT, experiment, again)
 

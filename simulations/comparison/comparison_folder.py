@@ -20,11 +20,11 @@ import networkx as nx
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.files import held, write_text
-from kernelswarm.simulations.core.messages import plain, shown
+from kernelswarm.simulations.core.messages import GIVEN_GRAPH, plain, shown
 from kernelswarm.simulations.data.file import File, held_by
 from kernelswarm.simulations.experiment.experiment import Experiment, file_paths
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
-from kernelswarm.simulations.experiment.variation import cells
+from kernelswarm.simulations.experiment.variation import as_table, cells
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.graphml import graphml
 from kernelswarm.simulations.records.outcome import INDEX, RUNS
@@ -286,6 +286,37 @@ def write_experiment(path: Path, experiment: Experiment, table: Mapping[str, Any
     if data is not None:
         data.write(path.parent)
     write_text(path, tomli_w.dumps(table))
+
+
+def refuse_unwritable(vary: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse varied values that no experiment file can hold, before anything is written; raises InputError."""
+    import tomli_w
+
+    for key, values in vary.items():
+        for place, value in enumerate(values):
+            try:
+                if isinstance(value, File) and held_by(value) is not None:
+                    raise TypeError
+                tomli_w.dumps({"value": plain(as_table(value))})
+            except TypeError as error:
+                raise InputError(
+                    f"vary {key}: value {place + 1}, a {type(value).__name__}, cannot be written into the folder of "
+                    "a comparison: leave out=... out, or write its data into a file and give the table that names it"
+                ) from error
+
+
+def written(experiment: Experiment, vary: Mapping[str, Sequence[Any]], folder: Path) -> dict[str, Any]:
+    """Return the varied values as a file holds them: parts as tables, graphs as files that are written here."""
+    found: dict[str, Any] = {}
+    for key, values in vary.items():
+        found[key] = values if isinstance(values, str) else [plain(as_table(value)) for value in values]
+        for place, value in enumerate(values):
+            if isinstance(value, nx.Graph):
+                path = Path("graphs", str(place + 1), GRAPH)
+                (folder / path.parent).mkdir(parents=True, exist_ok=True)
+                write_text(folder / path, graphml(build_topology(replace(experiment, topology=value))))
+                found[key][place] |= {**GIVEN_GRAPH, "path": path.as_posix()}
+    return found
 
 
 def assigned(

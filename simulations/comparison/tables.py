@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.comparison.table_notes import (
     HEADINGS,
     MARKS,
@@ -31,6 +35,8 @@ from kernelswarm.simulations.comparison.table_notes import (
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.files import write_text
 from kernelswarm.simulations.core.messages import nearest, shown, visible
+from kernelswarm.simulations.core.notebook import html_table
+from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.outcome import METRICS
 from kernelswarm.simulations.records.series import TWINS
 
@@ -288,7 +294,7 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
     rows = comparison.rows(columns)
     labels = label_columns(comparison, rows)
     chosen = figure_columns(comparison, rows, columns)
-    figures = [[column.heading, *(_plain(one, "") for one in column.figures)] for column in chosen]
+    figures = [[column.heading, *(_plain(one, "", "") for one in column.figures)] for column in chosen]
     figures.append(runs_column(rows))
     head = sum(_wide(column) + 2 for column in labels)
     blocks: list[list[list[str]]] = [[]]
@@ -310,6 +316,30 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
 
 def as_csv(comparison: Comparison) -> str:
     """Return all figures at full precision: for each metric a column for its mean and one for its deviation."""
+    return comma_separated(_exact_lines(comparison))
+
+
+def as_table(comparison: Comparison) -> MeasuredTable:
+    """Return the columns of the CSV file: whole numbers, numbers and texts; NaN where a figure was not measured."""
+    header, *lines = _exact_lines(comparison)
+    figures = {f"{name}_{kind}" for name in EXACT for kind in ("mean", "std")}
+    columns = zip(header, zip(*lines, strict=True), strict=True)
+    return MeasuredTable({name: _typed(entries, name in figures) for name, entries in columns})
+
+
+def _typed(entries: Sequence[str], figures: bool) -> AnyArray:
+    if figures:
+        return np.array([float(entry or "nan") for entry in entries])
+    for kind in (int, float):
+        try:
+            return np.array([kind(entry) for entry in entries])
+        except ValueError:
+            continue
+    return np.array(entries)
+
+
+def _exact_lines(comparison: Comparison) -> list[list[str]]:
+    """Return the header of the CSV file and its lines."""
     header = [
         *comparison.keys,
         *(f"{name}_{kind}" for name in EXACT for kind in ("mean", "std")),
@@ -337,7 +367,7 @@ def as_csv(comparison: Comparison) -> str:
         ]
         for place, row in enumerate(comparison.rows(OWN))
     ]
-    return comma_separated([header, *lines])
+    return [header, *lines]
 
 
 def runs_csv(comparison: Comparison) -> str:
@@ -381,26 +411,38 @@ def as_markdown(comparison: Comparison, columns: Sequence[str] = ()) -> str:
     ``columns`` are those of :func:`as_text`.
     """
     rows = comparison.rows(columns)
-    labels = [[markdown(text) for text in column] for column in label_columns(comparison, rows)]
-    table = [
-        *labels,
-        *(
-            [column.heading, *(_plain(one, "**") for one in column.figures)]
-            for column in figure_columns(comparison, rows, columns)
-        ),
-        runs_column(rows),
-    ]
+    labels, table = _columns(comparison, rows, columns, markdown, "**", "**")
     lines = [f"| {' | '.join(line)} |" for line in zip(*table, strict=True)]
-    rule = "|" + " --- |" * len(labels) + " ---: |" * (len(table) - len(labels))
+    rule = "|" + " --- |" * labels + " ---: |" * (len(table) - labels)
     head = "".join(f"{markdown(note)}\n\n" for note in above(comparison))
     texts = [*bold(comparison), *supported(comparison)]
     notes = "".join(f"\n{markdown(note)}\n" for note in [*texts, *once(comparison, columns), *under(comparison, rows)])
     return head + "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
 
 
-def _plain(figure: Figure, around_best: str) -> str:
-    around = around_best if figure.best else ""
-    text = f"{around}{pair(figure.mean, figure.deviation)}{around}"
+def as_html(comparison: Comparison) -> str:
+    """Return the table of :func:`as_markdown` as HTML, with the sentences of :func:`as_text`."""
+    rows = comparison.rows()
+    labels, table = _columns(comparison, rows, (), html.escape, "<b>", "</b>")
+    notes = [*bold(comparison), *supported(comparison, SENTENCES), *once(comparison), *under(comparison, rows)]
+    head, foot = ("".join(f"<p>{html.escape(note)}</p>" for note in some) for some in (above(comparison), notes))
+    return head + html_table(table, labels) + foot
+
+
+def _columns(
+    comparison: Comparison, rows: Sequence[Row], chosen: Sequence[str], escaped: Callable[[str], str], *bold: str
+) -> tuple[int, list[list[str]]]:
+    """Return how many columns hold words, and all columns: words escaped, the best numbers between two texts."""
+    labels = [[escaped(text) for text in column] for column in label_columns(comparison, rows)]
+    figures = [
+        [column.heading, *(_plain(one, *bold) for one in column.figures)]
+        for column in figure_columns(comparison, rows, chosen)
+    ]
+    return len(labels), [*labels, *figures, runs_column(rows)]
+
+
+def _plain(figure: Figure, begin: str, end: str) -> str:
+    text = f"{begin}{pair(figure.mean, figure.deviation)}{end}" if figure.best else pair(figure.mean, figure.deviation)
     return " ".join([text, *(MARKS[kind] for kind in figure.marks)])
 
 

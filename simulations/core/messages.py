@@ -242,6 +242,27 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+GIVEN_GRAPH = {"name": "file", "path": "graph.graphml", "format": "auto"}
+"""The table of a network that Python gave as a graph: the file is in its run folder."""
+
+GIVEN = {"graph.graphml": "graph", "rows.npz": "rows", "rows.parquet": "rows"}
+"""What titles call the networks and data that Python gave, by their files in a run folder."""
+
+PART = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.<>]*")
+"""The name of a part of one's own: "module:Class"."""
+
+
+def short_name(name: str) -> str:
+    """Return the name of a part without its module.
+
+    Examples
+    --------
+    >>> short_name("__main__:Chirp"), short_name("polk")
+    ('Chirp', 'polk')
+    """
+    return name.rpartition(":")[2].rpartition(".")[2] if PART.fullmatch(name) else name
+
+
 def called(table: Any) -> str:
     """Return the name of a part that a table, or its name alone, describes: of one from a file, the file's name.
 
@@ -249,11 +270,14 @@ def called(table: Any) -> str:
     --------
     >>> called("sensor_field"), called({"name": "file", "path": "data/red_wine.csv", "epochs": 3})
     ('sensor_field', 'red_wine.csv')
+    >>> called("networkx:petersen_graph"), called(GIVEN_GRAPH)
+    ('petersen_graph', 'graph')
     """
     found = table if isinstance(table, Mapping) else {"name": table}
     if found.get("name") == "file" and found.get("path"):
-        return Path(str(found["path"])).name
-    return str(found.get("name", ""))
+        path = str(found["path"])
+        return GIVEN.get(path, Path(path).name)
+    return short_name(str(found.get("name", "")))
 
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")

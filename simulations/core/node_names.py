@@ -7,10 +7,20 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 
 from kernelswarm.arrays import AnyArray
+from kernelswarm.graphs.given.names import (
+    DIFFER,
+    as_numbers,
+    as_written,
+    compared,
+    folded,
+    is_number,
+    is_whole,
+    pairs_alike,
+    text,
+)
 from kernelswarm.graphs.given.names import Name as Name
-from kernelswarm.graphs.given.names import as_numbers, as_written, compared, is_number, is_whole, text
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.messages import nearest, number_of, shown, some, underscored
+from kernelswarm.simulations.core.messages import nearest, number_of, shown, some
 
 
 def in_order(names: AnyArray) -> AnyArray:
@@ -64,16 +74,11 @@ def alike(ours: Iterable[object], theirs: Iterable[object]) -> str:
     >>> alike(["ALABAMA", "NEW_YORK", 7], ["Alabama", "New York", "b"])
     '; "ALABAMA" and "Alabama", and 1 more pair, differ by case, blanks or letters such as _ alone'
     """
-    known = {_folded(name): str(name) for name in ours}
-    pairs = [(known[_folded(name)], str(name)) for name in theirs if _folded(name) in known]
+    pairs = pairs_alike(ours, theirs)
     if not pairs:
         return ""
     others = f", and {number_of(len(pairs) - 1, 'more pair')}," if len(pairs) > 1 else ""
-    return f"; {' and '.join(map(shown, pairs[0]))}{others} differ by case, blanks or letters such as _ alone"
-
-
-def _folded(name: object) -> str:
-    return "".join(filter(str.isprintable, underscored(str(name)).casefold())).replace("_", "")
+    return f"; {' and '.join(map(shown, pairs[0]))}{others} {DIFFER}"
 
 
 MELT = 'pandas\' frame.melt("time", var_name="node", value_name="y") makes a row for each node and time'
@@ -102,7 +107,8 @@ def columns_of_nodes(columns: Sequence[str], names: Sequence[Name]) -> str:
     if list(names) == list(range(len(names))):
         return ""
     theirs, ours = compared(columns, names)
-    found = [column for column, own in zip(columns, theirs, strict=True) if own in set(ours)]
+    known = {*ours, *map(folded, names)}
+    found = [name for name, own in zip(columns, theirs, strict=True) if own in known or folded(name) in known]
     if len(found) < max(3, len(columns) / 2):
         return ""
     return (

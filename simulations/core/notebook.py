@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -15,6 +15,10 @@ What = Literal[
     "model_plot",
     "result_page",
     "comparison_page",
+    "comparison_text",
+    "comparison_latex",
+    "comparison_table",
+    "comparison_plots",
     "model_page",
     "experiment_page",
     "run_bar",
@@ -27,6 +31,10 @@ PLACES: dict[What, str] = {
     "model_plot": "figures.result_plots:model_plot",
     "result_page": "report.notebook:of_result",
     "comparison_page": "report.notebook:of_comparison",
+    "comparison_text": "comparison.tables:as_text",
+    "comparison_latex": "comparison.tables:as_latex",
+    "comparison_table": "comparison.tables:as_table",
+    "comparison_plots": "figures.result_plots:ComparisonPlots",
     "model_page": "report.notebook:of_model",
     "experiment_page": "report.notebook:of_experiment",
     "run_bar": "command.notebook_bar:of_run",
@@ -40,6 +48,20 @@ def found(what: What) -> Any:
     """Return the class or function that shows something."""
     module, _, name = PLACES[what].partition(":")
     return getattr(importlib.import_module(f"kernelswarm.simulations.{module}"), name)
+
+
+def html_table(columns: Sequence[Sequence[str]], words: int = 0) -> str:
+    """Return columns of texts, each with its heading, as an HTML table; the first ``words`` of them stand left.
+
+    Texts are HTML already.
+    """
+    aligned = [f' style="text-align: {"left" if place < words else "right"}"' for place in range(len(columns))]
+    kinds = ["th", *["td"] * (len(columns[0]) - 1)] if columns else []
+    lines = [
+        "".join(f"<{kind}{align}>{text}</{kind}>" for align, text in zip(aligned, line, strict=True))
+        for kind, line in zip(kinds, zip(*columns, strict=True), strict=True)
+    ]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def in_notebook() -> bool:

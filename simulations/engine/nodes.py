@@ -182,13 +182,18 @@ def opened_for_all(
 
 
 def refuse_rows(adjacency: Adjacency, places: Sequence[int], named: Sequence[Name]) -> None:
-    """Refuse data with rows of nodes that have ``data = false``; raises InputError."""
-    rows = {as_key(name) for name in named}
-    for name in _called(adjacency, places):
-        if as_key(name) in rows:
+    """Refuse data with rows of nodes that have ``data = false``, also where they write its name otherwise."""
+    others = {as_key(name) for name in _called(adjacency, range(adjacency.number_of_nodes()))}
+    without = _called(adjacency, places)
+    others -= set(map(as_key, without))
+    rows = {as_key(name): name for name in named if as_key(name) not in others}
+    for name in without:
+        nearly = alike([name], rows.values())
+        if as_key(name) in rows or nearly:
+            same = "it" if as_key(name) in rows else f"another node{nearly}"
             raise InputError(
-                f"node.data = false says that node {name} has no data, and the data have rows of it: leave the node "
-                "out of that table, or its rows out of the data"
+                f"node.data = false says that node {name} has no data, and the data have rows of {same}: leave the "
+                "node out of that table, or its rows out of the data"
             )
 
 

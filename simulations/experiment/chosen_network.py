@@ -115,6 +115,9 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
         wide = columns_of_nodes((*rows.columns, *rows.target_columns), names)
         if wide:
             raise ValueError(wide)
+        for each in rows.kinds:
+            nearly = alike(names, each.words if each.kind == "words" else ())
+            words += f"; {shown(each.name)} does not name them{nearly}" if nearly else ""
         return Chosen(table, words, nodes=len(names))
     named = in_order(rows.ids).tolist()
     known, wanted = compared(names, named)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import networkx as nx
 
@@ -28,7 +28,7 @@ from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core import notebook
 from kernelswarm.simulations.core.errors import InputError, RefusedEntry
-from kernelswarm.simulations.core.messages import join, number_of, shown
+from kernelswarm.simulations.core.messages import GIVEN_GRAPH, join, number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.data.contract import Stream
@@ -36,7 +36,8 @@ from kernelswarm.simulations.data.file import File, with_data_of
 from kernelswarm.simulations.data.gaps import are_gaps
 from kernelswarm.simulations.data.in_memory import from_python
 from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
-from kernelswarm.simulations.experiment.graph_function import given_graph
+from kernelswarm.simulations.experiment.graph_function import given_graph, size_of
+from kernelswarm.simulations.experiment.keywords import Tables
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, written
 from kernelswarm.simulations.experiment.registry import find, listed_parts_only, names, part_name
 
@@ -177,8 +178,7 @@ class Experiment:
         """Name the tables, each on a line of its own; that of a network given as a graph is its size."""
         table = self.to_dict()
         if isinstance(self.topology, nx.Graph):
-            sizes = (self.topology.number_of_nodes(), "node"), (self.topology.number_of_edges(), "edge")
-            table["topology"] = ", ".join(number_of(*size) for size in sizes)
+            table["topology"] = size_of(self.topology)
         lines = [f"{key} = {shown(table[key])}" for key in ("topology", "stream", "learner", "protocol")]
         return "\n  ".join([f"Experiment({number_of(self.rounds, 'round')}, seed {self.seed})", *lines])
 
@@ -308,7 +308,7 @@ class Experiment:
         for entry in fields(self):
             value = getattr(self, entry.name)
             if isinstance(value, nx.Graph):
-                table[entry.name] = {"name": "file", "path": "graph.graphml", "format": "auto"}
+                table[entry.name] = dict(GIVEN_GRAPH)
             elif "part" in entry.metadata and written(entry):
                 table[entry.name] = describe(value)
             elif written(entry) and value != ():
@@ -425,7 +425,7 @@ def build_experiment(
     test: Any = None,
     target: str | Sequence[str] | None = None,
     node: str | Sequence[Mapping[str, Any]] | None = None,
-    **tables: Any,
+    **tables: Unpack[Tables],
 ) -> Experiment:
     """Make an experiment from keywords, which are the tables and keys of an experiment file.
 
@@ -467,19 +467,20 @@ def build_experiment(
     >>> experiment.stream.contents[:20]
     '40 rows, 2 columns, '
     """
+    table: dict[str, Any] = dict(tables)
     column = node if isinstance(node, str) else None
     if node is not None and column is None:
-        tables["node"] = node
+        table["node"] = node
     if data is None:
         for key, value in (("test", test), ("target", target), ("node", column)):
             if value is not None:
                 raise InputError(f"{key} belongs to data, which is not given: give data=..., or a stream's table")
     else:
-        stream = _stream(data, test, target, column, tables.get("stream", {}))
-        tables["stream"] = stream
-        if "topology" in tables:
-            tables["topology"] = _with_nodes(tables["topology"], stream)
-    return Experiment.from_dict(tables)
+        stream = _stream(data, test, target, column, table.get("stream", {}))
+        table["stream"] = stream
+        if "topology" in table:
+            table["topology"] = _with_nodes(table["topology"], stream)
+    return Experiment.from_dict(table)
 
 
 def _with_nodes(topology: Any, stream: File) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.messages import nearest, number_of, shown
 from kernelswarm.simulations.core.own_code import OwnCode
 from kernelswarm.simulations.experiment.registry import find
 
@@ -111,3 +111,8 @@ def given_graph(topology: object) -> Graph | None:
         return graph_of(topology)
     except ValueError as error:
         raise InputError(f"topology: {error}") from error
+
+
+def size_of(graph: Graph) -> str:
+    """Return how many nodes and edges a graph has."""
+    return f"{number_of(graph.number_of_nodes(), 'node')}, {number_of(graph.number_of_edges(), 'edge')}"

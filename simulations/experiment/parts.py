@@ -244,9 +244,14 @@ def described(value: Any, field: dataclasses.Field[Any]) -> Any:
 
 def in_short(part: Any) -> str:
     """Return a part as one would write it in the file: its name, and what its name does not say."""
-    defaults = {field.name: described(default_of(field), field) for field in dataclasses.fields(part)}
-    table = {key: entry for key, entry in describe(part).items() if key == "name" or entry != defaults[key]}
+    table = short_table(part)
     return shown(table["name"] if list(table) == ["name"] else table)
+
+
+def short_table(part: Any) -> dict[str, Any]:
+    """Return the table of a part without the keys that have their defaults."""
+    defaults = {field.name: described(default_of(field), field) for field in dataclasses.fields(part)}
+    return {key: entry for key, entry in describe(part).items() if key == "name" or entry != defaults.get(key)}
 
 
 def _refuse_words(part: Any, path: str) -> None:

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
+
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import join, nearest, shown
+from kernelswarm.simulations.core.messages import PART, called, join, nearest, short_name, shown
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.core.toml_tables import read_file
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value, parse_values
+from kernelswarm.simulations.experiment.graph_function import size_of
 from kernelswarm.simulations.experiment.judging import Tuned
-from kernelswarm.simulations.experiment.parts import kind_of, merge
+from kernelswarm.simulations.experiment.parts import kind_of, merge, short_table
 from kernelswarm.simulations.experiment.registry import PARTS, find
 
 # Values of a comparison that are drawn: ``log:0.01:1:8`` in the place of a list.
@@ -39,7 +42,6 @@ WHOLE = 2**53
 BITS = 53
 """Binary digits of a drawn share: as many as a floating-point number has."""
 
-_PART = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")  # "module:function", the name of a part of one's own
 _NUMBERS = re.compile(r"\w+(:[-+]?[\d.][^:]*){3}")
 
 
@@ -100,7 +102,7 @@ def is_drawn(value: Any) -> bool:
     >>> is_drawn("log:0.01:1:8"), is_drawn("log:make_kernel"), is_drawn("logistic")
     (True, False, False)
     """
-    if not isinstance(value, str) or _PART.fullmatch(value):
+    if not isinstance(value, str) or PART.fullmatch(value):
         return False
     return (value.partition(":")[0] in SCALES and ":" in value) or _NUMBERS.fullmatch(value) is not None
 
@@ -537,27 +539,44 @@ def _unknown(config: Mapping[str, Any], key: str) -> str:
 
 
 def _labels(values: Sequence[Any]) -> list[str]:
-    """Name each value: scalars as they are; tables by their label, or name and what tells those of one name apart."""
+    """Name each value: scalars as they are; tables by their label, or name and what tells those of one name apart.
+
+    Parts given as objects are named as their tables are, graphs by their own names or their sizes. What has the same
+    name all the same is counted.
+    """
     named: list[str] = []
-    for value in values:
+    tables = [as_table(value) for value in values]
+    if any(isinstance(table, Mapping) for table in tables):
+        tables = [{"name": table} if isinstance(table, str) else table for table in tables]
+    unlabelled = [other for other in tables if isinstance(other, Mapping) and "label" not in other]
+    for value in tables:
         if not isinstance(value, Mapping):
-            named.append(value if isinstance(value, str) else shown(value))
+            found = short_name(value) if isinstance(value, str) else shown(value)
         elif "label" in value:
-            named.append(str(value["label"]))
+            found = str(value["label"])
         else:
-            unlabelled = [other for other in values if isinstance(other, Mapping) and "label" not in other]
-            alike = [other for other in unlabelled if other.get("name") == value.get("name")]
-            words = [str(value["name"])] if "name" in value else []
-            words += _differences(value, alike)
-            named.append(", ".join(words) or shown(value))
+            alike = [other for other in unlabelled if called(other) == called(value)]
+            found = ", ".join([*filter(None, [called(value)]), *_differences(value, alike)]) or shown(value)
+        place, name = 1, found
+        while name in named:
+            place += 1
+            name = f"{found} ({place})"
+        named.append(name)
     return named
+
+
+def as_table(value: Any) -> Any:
+    """Return the table of a part that is given as an object, or the label of a graph; other values as they are."""
+    if isinstance(value, nx.Graph):
+        return {"label": str(value.name) or size_of(value)}
+    return short_table(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _differences(table: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a table's entries that differ from any of the others, "key = value"; inner ones without their table."""
     words: list[str] = []
     for key, value in table.items():
-        if all(other.get(key) == value for other in others):
+        if key == "name" or all(other.get(key) == value for other in others):
             continue
         values = [value, *(other[key] for other in others if key in other)]
         inner: list[str] = []

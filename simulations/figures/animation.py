@@ -166,10 +166,11 @@ def _moment(moment: Moment) -> str:
 
 
 class _Curve:
-    """A line that is drawn up to some samples, with a dot at its end."""
+    """A line that is drawn up to some samples, with a dot at its end; the rest of it is faint."""
 
     def __init__(self, axes: Axes, samples: Any, values: Any, **look: Any) -> None:
         self._samples, self._values = np.asarray(samples), np.asarray(values)
+        axes.plot(self._samples, self._values, **{**look, "label": None, "alpha": 0.25, "linewidth": 1.0})
         (self._line,) = axes.plot(self._samples, self._values, **look)
         (self._dot,) = axes.plot([], [], "o", color=look["color"], markersize=5)
 
@@ -261,7 +262,7 @@ def _risks(axes: Axes, result: Result) -> Iterator[_Curve]:
             yield _Curve(axes, series.samples, series.mean, color=color, linestyle=dash, label=label)
     if drawn:
         style.scale(axes, [series.mean for series in drawn])
-        axes.legend(loc="upper right")
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # above: curves go everywhere
     axes.set_ylabel(style.column_label("risk", result.config, result.facts))
     axes.set_xlabel(style.column_label("samples", result.config))
     _freeze(axes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,17 +11,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import number_of
-from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
+from kernelswarm.simulations.core.messages import nearest, number_of, shown
+from kernelswarm.simulations.figures import cells, curves, functions, network, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.model_plot import plot_model
-from kernelswarm.simulations.figures.sheet import look
+from kernelswarm.simulations.figures.sheet import Drawing, legend_entries, look, refuse_unknown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from kernelswarm.simulations.records.model import Model, Points
+    from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
 
 # Figures for a notebook: they show themselves, whether or not pyplot knows them.
@@ -187,6 +188,103 @@ class ResultPlots:
             columns = self._result.network.items()
             measured = [name for name, found in columns if np.nan_to_num(np.asarray(found, dtype=np.float64)).any()]
             raise InputError(f"the run has no {what} to draw: it measured {', '.join(measured)}")
+        return figure
+
+
+class ComparisonPlots:
+    """The figures of a comparison, one method each; ``comparison.plot`` is one of these.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The comparison.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+
+    def risk(self, ax: Axes | None = None) -> Figure:
+        """Draw the risk of each row against samples, as :meth:`curve`."""
+        return self.curve("risk", ax=ax)
+
+    def error(self, ax: Axes | None = None) -> Figure:
+        """Draw the error of each row against samples, as :meth:`curve`."""
+        return self.curve("error", ax=ax)
+
+    def model_order(self, ax: Axes | None = None) -> Figure:
+        """Draw the size of each row's models against samples, as :meth:`curve`."""
+        return self.curve("model_order", ax=ax)
+
+    def disagreement(self, ax: Axes | None = None) -> Figure:
+        """Draw how far neighbours' functions are apart against samples, as :meth:`curve`."""
+        return self.curve("disagreement", ax=ax)
+
+    def curve(self, column: str, against: str = "samples", ax: Axes | None = None) -> Figure:
+        """Draw the mean over seeds of each row in a band of one standard deviation, a panel for each circumstance.
+
+        Parameters
+        ----------
+        column : str
+            A column of ``network.parquet``.
+        against : {"samples", "rounds", "scalars", "bytes"}
+            The horizontal axis.
+        ax : matplotlib Axes, optional
+            Where to draw a comparison of one panel; in a figure of its own when left out.
+
+        Returns
+        -------
+        Figure
+            The figure drawn into.
+
+        Raises
+        ------
+        InputError
+            No run has measured it, or ``ax`` is to hold several panels.
+        """
+        refuse_unknown([column], [run.network for run in self._comparison.runs])
+        Drawing(against=against)
+        panels = cells.panels(self._comparison, column, against)
+        if not panels:
+            raise InputError(f"no row of the comparison has a curve of {column} against {against}")
+
+        def draw(axes: Sequence[Axes]) -> None:
+            bounds = [
+                bound
+                for one, panel in zip(axes, panels, strict=True)
+                for bound in cells.curves(one, panel, column, against)
+            ]
+            for one in axes:
+                style.scale(one, bounds)
+
+        return self._drawn(ax, draw, len(panels), 3.6)
+
+    def final(self, column: str = "risk", ax: Axes | None = None) -> Figure:
+        """Draw the last values of a quantity, a line for each row, as :meth:`curve`."""
+        known = cells.measured(self._comparison)
+        if column not in known:
+            raise InputError(
+                f"column = {shown(column)} has no last value{nearest(column, known)} (known: {', '.join(known)})"
+            )
+        height = 1.0 + 0.35 * len(self._comparison.cells)
+        return self._drawn(ax, lambda axes: cells.dots(axes[0], self._comparison, column, named=True), 1, height)
+
+    def _drawn(self, ax: Axes | None, draw: Callable[[Sequence[Axes]], None], count: int, height: float) -> Figure:
+        if ax is not None:
+            figure = figure_of(ax)
+            if count > 1:
+                raise InputError(f"ax cannot hold the {count} panels of the comparison: leave it out")
+            draw([ax])
+            if ax.get_legend_handles_labels()[1]:
+                ax.legend()
+            return figure
+        with look():
+            figure = Picture(figsize=(6.4 if count == 1 else 4.2 * count, height), layout="constrained")
+            axes = list(figure.subplots(1, count, squeeze=False, sharey=True)[0])
+            draw(axes)
+            figure.suptitle(style.literal(cells.caption(self._comparison)))
+            entries = legend_entries(axes)
+            if entries:
+                figure.legend(entries.values(), entries, loc="outside lower center", ncols=min(len(entries), 4))
         return figure
 
 

@@ -82,7 +82,7 @@ def title(result: Result) -> str:
     form = protocol.get("form", "as published" if protocol.get("as_published") else "")
     topology = style.called(config.get("topology") or result.summary.get("topology") or "network")
     about = [
-        str(protocol.get("name", "")) + (f" ({form.replace('_', '-')})" if form else ""),
+        style.called(protocol) + (f" ({form.replace('_', '-')})" if form else ""),
         f"{topology}, {count} node{'s' if count != 1 else ''}",
         *(style.called(part) for part in (stream, learner)),
         f"seed {config.get('seed', 0)}",

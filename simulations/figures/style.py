@@ -49,7 +49,7 @@ PROTOCOLS: dict[str, tuple[str, Any, str]] = {
     "centralized": (BLACK, ":", "D"),
     "batch": (PURPLE, (0, (5, 1, 1, 1, 1, 1)), "v"),
 }
-OTHER_COLORS = (VERMILLION, SKY, GREY, INDIGO, WINE)
+OTHER_COLORS = (VERMILLION, SKY, INDIGO, WINE)  # grey is pooled data
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = "o^svDPX<>*"
 SWEEP = 5  # curves of one protocol; of more the shades say in which order they are

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.messages import number_of
+from kernelswarm.simulations.core.notebook import html_table
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+
+SHOWN = 8
+"""Rows at either end of a table that a notebook shows."""
 
 
 class MeasuredTable(Mapping[str, AnyArray]):
@@ -57,6 +63,19 @@ class MeasuredTable(Mapping[str, AnyArray]):
             else f"{type(self).__name__}(empty)"
         )
 
+    def _repr_html_(self) -> str:
+        """Return the first and last rows as an HTML table."""
+        rows = len(next(iter(self.values()), ()))
+        if rows <= 2 * SHOWN:
+            places: list[int | None] = list(range(rows))
+        else:
+            places = [*range(SHOWN), None, *range(rows - SHOWN, rows)]
+        columns = [
+            [escape(name), *("…" if place is None else escape(_text(column[place])) for place in places)]
+            for name, column in self.items()
+        ]
+        return f"{html_table(columns)}<p>{number_of(rows, 'row')}</p>"
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas data frame.
 
@@ -95,8 +114,12 @@ def measured(columns: Mapping[str, AnyArray]) -> MeasuredTable:
     return columns if isinstance(columns, MeasuredTable) else MeasuredTable(columns)
 
 
+def _text(entry: Any) -> str:
+    return f"{entry:.6g}" if isinstance(entry, float | np.floating) else str(entry)
+
+
 def _missing(method: str, library: str) -> str:
     return (
-        f"{method} needs {library}, which is not installed: pip install {library}, or use to_arrow(), or the columns "
-        "as arrays, such as table['risk']"
+        f"{method} needs {library}, which is not installed: pip install {library}, or take the table's to_arrow(), or "
+        "its columns, which are arrays"
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, R
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
 from kernelswarm.simulations.records.series import AGAINST, Series, repeated
+
+if TYPE_CHECKING:
+    import pandas
+
+    from kernelswarm.simulations.records.measured_table import MeasuredTable
 
 METRICS = (
     "risk",
@@ -175,9 +180,56 @@ class Comparison:
         more = len(self.cells) - SHOWN
         return "\n  ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
+    def __str__(self) -> str:
+        """Return the table that the command prints, with what the seeds support in words."""
+        text: str = notebook.found("comparison_text")(self)
+        return text.rstrip("\n")
+
     def _repr_html_(self) -> str:
         page: str = notebook.found("comparison_page")(self)
         return page
+
+    @property
+    def table(self) -> MeasuredTable:
+        """The columns of ``comparison.csv``, a row for each cell."""
+        table: MeasuredTable = notebook.found("comparison_table")(self)
+        return table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return :attr:`table` as a pandas data frame.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        return self.table.to_pandas()
+
+    def to_latex(self, columns: Sequence[str] = (), spread: bool = True) -> str:
+        """Return a ``tabular`` that needs the package ``booktabs``.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The measured columns that are shown, in this order; the usual ones when left out.
+        spread : bool
+            Whether the standard deviations over the seeds are shown.
+
+        Raises
+        ------
+        InputError
+            A chosen column was not measured.
+        """
+        text: str = notebook.found("comparison_latex")(self, columns, spread)
+        return text
+
+    @property
+    def plot(self) -> Any:
+        """The figures of the comparison, such as ``comparison.plot.risk()``.
+
+        Each method takes axes, if given, and returns its figure.
+        """
+        return notebook.found("comparison_plots")(self)
 
     @property
     def origins(self) -> dict[State, int]:

@@ -184,9 +184,11 @@ class Result:
         status = self.summary.get("status", "unfinished")
         if status == "stopped early":
             status += f" after round {self.summary['rounds']:,}"
-        topology = called(self.config.get("topology") or self.summary.get("topology", "?"))
+        protocol, topology = (
+            called(self.config.get(part) or self.summary.get(part, "?")) for part in ("protocol", "topology")
+        )
         name = (
-            f"Result({self.summary.get('protocol', '?')} on {topology}, "
+            f"Result({protocol} on {topology}, "
             f"{number_of(self.adjacency.number_of_nodes(), 'node')}, {number_of(count, 'evaluation')}, {status})"
         )
         shown = [(key, self.final.get(key)) for key in FINAL]

@@ -127,29 +127,64 @@ function nearest(values, x) {
   return Math.abs(values[low] - x) <= Math.abs(values[high] - x) ? low : high;
 }
 
+// The names of all lines in one place, those of one look together: a click on one hides its lines in every chart.
+function legend(lines, hidden, again) {
+  const looks = new Map();
+  for (const one of lines) {
+    const look = [one.color, one.dash % DASHES.length, one.failed].join();
+    looks.set(look, { ...one, names: (looks.get(look) || { names: new Set() }).names.add(one.label) });
+  }
+  return element("div", { class: "legend" }, ...[...looks.values()].map(({ color, dash, failed, names }) => {
+    const swatch = element("i");
+    swatch.style.borderTopColor = `var(--c${color})`;
+    swatch.style.borderTopStyle = ["solid", "dashed", "dotted"][failed ? 2 : dash % DASHES.length];
+    const button = element("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, [...names].join(", "));
+    button.addEventListener("click", () => {
+      for (const name of names) if (!hidden.delete(name)) hidden.add(name);
+      button.setAttribute("aria-pressed", String([...names].every((name) => !hidden.has(name))));
+      again();
+    });
+    return button;
+  }));
+}
+
+const ALONE = 0.25; // the share of an axis in which all curves but one lie: that one is cropped
+
+// The ends of an axis for lines and levels, and the line that would press all others together.
+function fitted(lines, levels) {
+  const valued = lines.map((one) => finite([...one.mean, ...(one.low || []), ...(one.high || [])]));
+  const fixed = levels.map((one) => one.value);
+  const log = spansDecades([...valued.flat(), ...fixed]);
+  const span = (some) => {
+    const [low, high] = extent(log ? some.filter((value) => value > 0) : some);
+    return log ? Math.log10(high / low) : high - low;
+  };
+  const whole = span([...valued.flat(), ...fixed]);
+  const others = (place) => [...valued.filter((_, other) => other !== place).flat(), ...fixed];
+  const far = lines.length > 2 ? lines.findIndex((_, place) => span(others(place)) < ALONE * whole) : -1;
+  return { values: far < 0 ? [...valued.flat(), ...fixed] : others(far), beyond: far < 0 ? null : lines[far] };
+}
+
 // Lines: label, color, dash, x, mean, and where there is a band low and high. Levels: label, value.
-function chart(title, lines, levels, xLabel) {
+function chart(title, lines, levels, xLabel, hidden = new Set()) {
   const canvas = element("canvas", { tabindex: 0, role: "slider", "aria-label": `${title}, against ${xLabel}`, "aria-valuemin": 0 });
   const readout = element("p", { class: "readout" });
-  const legend = element("div", { class: "legend" });
-  const values = new Map(); // of each line, where its value at the pointer stands in the legend
-  const hidden = new Set();
   let label = xLabel;
   let at = null; // the x that is looked at
   const color = (one) => style(`--c${one.color}`);
-  const visible = () => lines.filter((one) => !hidden.has(one));
+  const visible = () => lines.filter((one) => !hidden.has(one.label));
 
   function range() {
     const steady = visible().filter((one) => !one.failed);
     const held = steady.length ? steady : visible();
-    const values = finite([...held.flatMap((one) => [...one.mean, ...(one.low || []), ...(one.high || [])]), ...levels.map((one) => one.value)]);
+    const { values, beyond } = fitted(held, levels);
     const log = spansDecades(values);
     let [low, high] = extent(log ? values.filter((value) => value > 0) : values);
     if (!values.length) [low, high] = [0, 1];
-    if (log) return { y: [low / 1.15, high * 1.15], log };
+    if (log) return { y: [low / 1.15, high * 1.15], log, beyond };
     if (low >= 0 && low <= 0.5 * high) low = 0;
     const margin = 0.05 * (high - low) || 0.5 * Math.abs(high) || 0.5;
-    return { y: [low === 0 ? 0 : low - margin, high + margin], log };
+    return { y: [low === 0 ? 0 : low - margin, high + margin], log, beyond };
   }
 
   const draw = drawn(canvas, (context, width, height) => {
@@ -157,7 +192,7 @@ function chart(title, lines, levels, xLabel) {
     if (!Number.isFinite(x[0])) x.splice(0, 2, 0, 1);
     const frame = axes(context, width, height, { x, ...range(), xLabel: label });
     inside(context, frame, () => {
-      for (const one of visible()) {
+      for (const [place, one] of visible().entries()) {
         const at = (column) => one.x.map((value, place) => [value, column[place]]).filter(([a, b]) => a !== null && b !== null).map(([a, b]) => [frame.px(a), frame.py(b)]);
         context.strokeStyle = context.fillStyle = color(one);
         if (one.low) {
@@ -167,11 +202,12 @@ function chart(title, lines, levels, xLabel) {
           context.fill();
           context.globalAlpha = 1;
         }
-        context.lineWidth = one.failed ? 1.2 : 2.2;
+        // Of curves that coincide the lower ones are wider, and seen on both sides of those above.
+        context.lineWidth = one.failed ? 1.2 : 2 + Math.min(visible().length - 1 - place, 4);
         context.setLineDash(one.failed ? [3, 3] : DASHES[one.dash % DASHES.length]);
         const points = at(one.mean);
+        if (points.length === 1) points.splice(0, 1, [frame.left, points[0][1]], [frame.right, points[0][1]]); // measured once
         line(context, points);
-        if (points.length === 1) context.fillRect(points[0][0] - 3, points[0][1] - 3, 6, 6);
       }
       context.setLineDash([2, 4]);
       context.lineWidth = 1.2;
@@ -199,13 +235,13 @@ function chart(title, lines, levels, xLabel) {
       const place = nearest(one.x, at);
       const band = one.low && one.low[place] !== null ? ` (${readable(one.low[place])} to ${readable(one.high[place])})` : "";
       const value = `${readable(one.mean[place])}${band}`;
-      // Of many lines the mean alone, or each would take a second row of the legend.
-      values.get(one).textContent = at === null ? "" : visible().length > 3 ? readable(one.mean[place]) : value;
-      return `${one.label} ${value}`;
+      return `${one.label} ${visible().length > 3 ? readable(one.mean[place]) : value}`; // of many lines the means alone
     });
     const fixed = levels.map((one) => `${one.label} ${readable(one.value)}`);
     const here = at === null ? [] : [`${readable(at)} ${label}`];
-    readout.textContent = [...here, ...fixed.map((text) => `dotted: ${text}`)].join("; ");
+    const { beyond } = range();
+    const cropped = beyond ? [`beyond this axis: ${beyond.label}, at ${readable(finite(beyond.mean).at(-1))} last`] : [];
+    readout.textContent = [...here, ...(at === null ? [] : said), ...fixed.map((text) => `dotted: ${text}`), ...cropped].join("; ");
     const text = at === null ? "" : [...here, ...said, ...fixed].join("; ");
     canvas.setAttribute("aria-valuetext", text || "no value chosen");
     canvas.setAttribute("aria-valuenow", at === null ? 0 : at);
@@ -229,29 +265,9 @@ function chart(title, lines, levels, xLabel) {
     look(longest.x[Math.min(Math.max(to, 0), last)]);
   });
 
-  function name(one, place) {
-    const swatch = element("i");
-    const button = element("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, one.label, " ");
-    const value = element("span", { class: "value" });
-    button.append(value);
-    values.set(one, value);
-    swatch.style.borderTopColor = `var(--c${one.color})`;
-    swatch.style.borderTopStyle = ["solid", "dashed", "dotted"][one.failed ? 2 : one.dash % DASHES.length];
-    button.addEventListener("click", () => {
-      if (!hidden.delete(one)) hidden.add(one);
-      value.textContent = "";
-      button.setAttribute("aria-pressed", String(!hidden.has(one)));
-      look(at);
-    });
-    return button;
-  }
-
   function show(newLines, newLabel = label) {
     lines = newLines;
     label = newLabel;
-    hidden.clear();
-    values.clear();
-    legend.replaceChildren(...lines.map(name));
     canvas.setAttribute("aria-label", `${title}, against ${label}`);
     canvas.setAttribute("aria-valuemax", extent(lines.flatMap((one) => finite(one.x)))[1]);
     look(null);
@@ -260,7 +276,7 @@ function chart(title, lines, levels, xLabel) {
   const heading = element("h3", {}, title);
   show(lines);
   return {
-    element: element("section", { class: "card" }, heading, canvas, legend, readout),
+    element: element("section", { class: "card" }, heading, canvas, readout),
     show,
     look,
     rename: (text) => { title = heading.textContent = text; },

@@ -40,8 +40,11 @@ BYTES = ("bytes_sent",)
 LOOKS = {"consensus": (0, 0), "isolated": (1, 1), "proximity": (2, 2), "batch": (3, 1), "centralized": (8, 2)}
 """Colour and dash of protocols: the colours that they have in figures."""
 
-STRANGERS = (5, 4, 6, 7)
+STRANGERS = (5, 4, 7)
 """The colours of other protocols, in the order of their names."""
+
+POOLED = 6
+"""The colour of what is measured on pooled data, which no protocol has."""
 
 COLORS = 8
 """Colours that are taken in turn."""
@@ -59,6 +62,7 @@ def of_run(result: Result) -> dict[str, Any]:
     network = result.network
     rows = some(len(network.get("round", ())), ROWS)
     panels = []
+    ((color, _),) = _looks([str((result.config.get("protocol") or {}).get("name", ""))])
     twice = repeated([network])
     for columns in (*PANELS, BYTES):
         lines = []
@@ -66,7 +70,13 @@ def of_run(result: Result) -> dict[str, Any]:
             if column in twice or column not in network or not finite(network[column]) or not np.any(network[column]):
                 continue
             name = ("own data", "pooled data")[place] if len(columns) > 1 else "network"
-            line = {"label": name, "course": 0, "color": place % COLORS, "dash": place, **_mean(network[column][rows])}
+            line = {
+                "label": name,
+                "course": 0,
+                "color": POOLED if place else color,
+                "dash": place,
+                **_mean(network[column][rows]),
+            }
             if column in result.nodes and columns != BYTES:  # what a network sends is no mean of its nodes
                 spread = over_nodes(
                     result.nodes, column, np.asarray(network["round"])[rows], sorted(result.graph.nodes)

@@ -32,7 +32,7 @@ function choice(label, columns, change) {
   return element("label", {}, label, element("select", { onchange: (event) => change(columns[Number(event.target.value)]) }, ...options));
 }
 
-function network(data, functions) {
+function network(data, functions, pick = []) {
   const { names, edges, rounds } = data;
   const scales = new Map([...data.node_columns, ...data.edge_columns].map((column) => [column, scaleOf(column)]));
   let nodeColumn = data.node_columns[0];
@@ -204,21 +204,22 @@ function network(data, functions) {
   redraws.push(tell);
   tell();
 
-  const pick = [];
-  if (data.node_columns.length) pick.push(choice("Nodes by", data.node_columns, (column) => { nodeColumn = column; choose(chosen); }));
-  if (data.edge_columns.length) pick.push(choice("Edges by", data.edge_columns, (column) => { edgeColumn = column; draw(); tell(); }));
+  const colours = [...pick];
+  if (data.node_columns.length) colours.push(choice("Nodes by", data.node_columns, (column) => { nodeColumn = column; choose(chosen); }));
+  if (data.edge_columns.length) colours.push(choice("Edges by", data.edge_columns, (column) => { edgeColumn = column; draw(); tell(); }));
   const controls = [play, element("label", { class: "slider" }, "Round", slider, said)];
   return element("section", { "aria-labelledby": "network" },
     element("h2", { id: "network" }, "Network"),
     rounds.length > 1 ? element("div", { class: "controls" }, ...controls) : said,
-    element("div", { class: "controls" }, ...pick, element("label", {}, "Node", chooser)),
+    element("div", { class: "controls" }, ...colours, element("label", {}, "Node", chooser)),
     element("div", { class: "network" }, element("div", { class: "card" }, canvas, nodeScale, edgeScale, readout), panel.element));
 }
 
 // The chosen node: its course beside the mean of all nodes, and its function after the last round.
 function nodePanel(data, functions) {
   const box = element("div", { class: "node" }, element("p", { class: "faint" }, "No node is chosen."));
-  const course = chart("", [], [], "rounds");
+  const hidden = new Set();
+  const course = chart("", [], [], "rounds", hidden);
   const learned = functions ? learnedPlot(functions) : null;
 
   function show(place, column, round) {
@@ -229,10 +230,14 @@ function nodePanel(data, functions) {
     });
     const own = column.values.map((row) => row[place]);
     course.rename(`Node ${data.names[place]}: ${column.label}`);
-    course.show([
+    hidden.clear();
+    course.element.querySelector(".legend")?.remove();
+    const lines = [
       { label: "mean of the nodes", color: 6, dash: 1, x: data.rounds, mean },
       { label: `node ${data.names[place]}`, color: 0, dash: 0, x: data.rounds, mean: own },
-    ]);
+    ];
+    course.show(lines);
+    course.element.append(legend(lines, hidden, () => course.look(null)));
     box.replaceChildren(course.element, ...(learned ? [learned.show(place, data.names[place])] : []));
     course.look(round);
   }

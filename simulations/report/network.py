@@ -9,11 +9,14 @@ import numpy as np
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.network import arranged, drawn_edges, share_delivered
+from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.outcome import label
 from kernelswarm.simulations.records.series import repeated
 from kernelswarm.simulations.report.digits import COLOR, MANY, finite, number, numbers, some
 from kernelswarm.simulations.report.learning_curves import over_nodes
 
 if TYPE_CHECKING:
+    from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result, Table
 
 
@@ -31,6 +34,9 @@ EDGE_COLUMNS = {
 
 KEYS = ("round", "source", "target")
 
+ROWS = 12
+"""Rows of a comparison whose networks are shown, at most."""
+
 FIRST = {"nodes": 3, "edges": 2}
 """Columns that are kept where all of them at all rounds would be too much."""
 
@@ -38,10 +44,11 @@ NUMBERS = 600_000
 """Numbers of nodes and edges together, some 4 MB; where there would be more, rounds are left out."""
 
 
-def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
+def of_run(result: Result, most: int | None = None) -> tuple[dict[str, Any], list[str]]:
     """Return the network of a run, and what was left out of it, a sentence each.
 
-    Edges have no direction here: each has the mean of the two directed ones.
+    Edges have no direction here: each has the mean of the two directed ones. There are at most so many numbers,
+    ``NUMBERS`` when left out.
 
     Returns
     -------
@@ -63,14 +70,14 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     of_edges = [name for name in of_links if name not in KEYS and finite(of_links[name])]
     of_edges.sort(key=lambda name: [*EDGE_COLUMNS, name].index(name))
     every = np.unique(result.nodes["round"]) if "round" in result.nodes else np.empty(0, dtype=np.int64)
-    left = []
-    if len(every) * (len(nodes) * len(of_nodes) + len(edges) * len(of_edges)) > NUMBERS:
+    left, most = [], NUMBERS if most is None else most
+    if len(every) * (len(nodes) * len(of_nodes) + len(edges) * len(of_edges)) > most:
         dropped = [*of_nodes[FIRST["nodes"] :], *of_edges[FIRST["edges"] :]]
         of_nodes, of_edges = of_nodes[: FIRST["nodes"]], of_edges[: FIRST["edges"]]
         if dropped:
             left.append(f"The network is not coloured by {', '.join(dropped)}: with all of them it would be too much.")
     each = len(nodes) * len(of_nodes) + len(edges) * len(of_edges)
-    rounds = every[some(len(every), NUMBERS // max(each, 1))]
+    rounds = every[some(len(every), most // max(each, 1))]
     table = {
         "rounds": numbers(rounds),
         "names": [str(result.node_names[node]) for node in nodes],
@@ -102,6 +109,21 @@ def of_run(result: Result) -> tuple[dict[str, Any], list[str]]:
     if len(edges) < (count := result.graph.number_of_edges()):
         left.append(f"{len(edges):,} of the {count:,} edges are drawn.")
     return table, left
+
+
+def of_comparison(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the network of the first run of each row, with the row's ``label``, and what was left out of them."""
+    found, left = list[dict[str, Any]](), dict[str, None]()
+    for place, cell in enumerate(comparison.cells[:ROWS]):
+        run = next((run for run in comparison.done(place) if run.folder is not None), None)
+        if run is not None and run.folder is not None:
+            table, texts = of_run(run_folder.read(run.folder), NUMBERS // min(len(comparison.cells), ROWS))
+            name = label(comparison, cell.labels, range(len(comparison.keys))) or cell.protocol
+            found.append({"label": f"{name}, seed {run.seed}", **table})
+            left |= dict.fromkeys(texts)
+    if len(comparison.cells) > ROWS:
+        left[f"The networks of the first {ROWS} rows are shown."] = None
+    return found, list(left)
 
 
 def over_edges(table: Table, column: str, rounds: AnyArray, edges: list[tuple[int, int]]) -> Array:

@@ -51,10 +51,9 @@ def of_comparison(comparison: Comparison) -> str:
         cells.dots(axes, comparison, "risk", named=True)
         return True
 
-    text = f"<pre>{html.escape(tables.as_text(comparison))}</pre>"
     count = len(comparison.cells)
     image = _image(draw, "risk of each row", height=1.0 + 0.35 * count) if count <= ROWS else ""
-    return _page(page.comparison_title(comparison), [], text + image)
+    return _page(page.comparison_title(comparison), [], tables.as_html(comparison) + image)
 
 
 def of_model(model: Model) -> str:

@@ -143,7 +143,7 @@ def of_run(result: Result) -> dict[str, Any]:
 
 
 def of_comparison(comparison: Comparison, settings: str) -> dict[str, Any]:
-    """Return the contents of a comparison's page: words, settings, tables and curves.
+    """Return the contents of a comparison's page: words, settings, tables, curves and networks.
 
     Parameters
     ----------
@@ -152,6 +152,7 @@ def of_comparison(comparison: Comparison, settings: str) -> dict[str, Any]:
     settings : str
         The experiment file that repeats it.
     """
+    networks, left = network.of_comparison(comparison)
     return {
         "kind": "comparison",
         "title": comparison_title(comparison),
@@ -161,8 +162,9 @@ def of_comparison(comparison: Comparison, settings: str) -> dict[str, Any]:
         "tables": tables.of_comparison(comparison),
         "curves": learning_curves.of_comparison(comparison),
         "network": None,
+        "networks": networks,
         "functions": None,
-        "notes": comparison_notes(comparison),
+        "notes": [*comparison_notes(comparison), *left],
     }
 
 

@@ -23,6 +23,16 @@ function readable(value) {
   return size >= 1e4 && size < 1e7 ? Math.round(value).toLocaleString("en-US") : value.toExponential(2);
 }
 
+// One form for all numbers of a column: whole, with so many decimals that half of them have four digits, or in powers of ten.
+function formOf(cells) {
+  const sizes = cells.filter((cell) => cell).map(Math.abs).sort((a, b) => a - b);
+  if (!sizes.length || cells.every((cell) => cell === null || Number.isInteger(cell))) return readable;
+  const decimals = Math.min(Math.max(3 - Math.floor(Math.log10(sizes[sizes.length >> 1])), 0), 8);
+  const fits = sizes[0] >= 10 ** -decimals && sizes[sizes.length - 1] < 1e9;
+  const form = (cell) => (fits ? cell.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }) : cell.toExponential(3));
+  return (cell) => (cell === null ? readable(cell) : form(cell));
+}
+
 // What is missing comes last in either order.
 function ordered(cells, upward) {
   const sign = upward ? 1 : -1;
@@ -42,6 +52,7 @@ function sortableTable(spec) {
   let upward = true;
   let shown = Math.min(count, FIRST_ROWS);
   const numeric = columns.map(({ cells }) => cells.every((cell) => cell === null || typeof cell === "number"));
+  const forms = columns.map(({ cells, mixed }, place) => (numeric[place] && !mixed ? formOf(cells) : readable));
   const body = element("tbody");
   const headings = columns.map((column, place) =>
     element("th", { scope: "col", class: numeric[place] ? "number" : null },
@@ -49,7 +60,7 @@ function sortableTable(spec) {
   const more = element("button", { type: "button", onclick: () => { shown = count; fill(); } }, `Show all ${readable(count)} rows`);
 
   function cell(column, place, row) {
-    const text = column.shown ? column.shown[row] : readable(column.cells[row]);
+    const text = column.shown ? column.shown[row] : forms[place](column.cells[row]);
     const best = column.best && column.best.includes(row);
     return element("td", { class: [numeric[place] && "number", best && "best"].filter(Boolean).join(" ") || null }, text);
   }
@@ -74,6 +85,8 @@ function sortableTable(spec) {
   fill();
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...headings)), body);
   if (spec.note) table.prepend(element("caption", {}, spec.note));
-  return element("div", {},
-    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.title }, table), more);
+  const scroll = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.title }, table);
+  const hint = element("p", { class: "hint", hidden: true }, "This table is wider than the page: scroll it sideways \u2192");
+  new ResizeObserver(() => { hint.hidden = scroll.scrollWidth <= scroll.clientWidth + 8; }).observe(scroll);
+  return element("div", {}, hint, scroll, more);
 }

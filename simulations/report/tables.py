@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result, Table
 
 Column = dict[str, Any]
-"""``label``; ``cells``, by which the column is sorted; and, where it is not the cell itself, ``shown``."""
+"""``label``; ``cells``, by which the column is sorted; ``shown``, where it is not the cell itself; and ``mixed``, where
+the numbers are of different quantities."""
 
 ROWS = 4_000
 """Rows of a table at most; of more, so many evenly spaced ones are kept."""
@@ -41,7 +42,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
         "title": "Final figures",
         "columns": [
             {"label": "figure", "cells": [_heading(name) for name in known]},
-            {"label": "value", "cells": [number(value) for value in known.values()]},
+            {"label": "value", "cells": [number(value) for value in known.values()], "mixed": True},
         ],
         "note": "; ".join(f"{_heading(name)} is {_heading(TWINS[name])}" for name in TWINS if name in twice),
     }
@@ -98,8 +99,11 @@ def _rows(comparison: Comparison) -> dict[str, Any]:
     columns += [{"label": heading, "cells": values} for heading, *values in tuned_columns(comparison)]
     for name, heading in HEADINGS.items():
         if name not in comparison.repeated and any(math.isfinite(row.mean[name]) for row in rows):
+            small = any(abs(row.mean[name]) >= 1e-3 for row in rows)  # one form for all of a column
             shown = [
-                " ".join([pair(row.mean[name], row.deviation[name]), *(MARKS[kind] for kind in marks(row, name))])
+                " ".join(
+                    [pair(row.mean[name], row.deviation[name], small), *(MARKS[kind] for kind in marks(row, name))]
+                )
                 for row in rows
             ]
             columns.append(
@@ -156,7 +160,7 @@ def _pairs(comparison: Comparison) -> dict[str, Any]:
         {
             "label": "by",
             "cells": [number(one.mean) for one in kept],
-            "shown": [pair(one.mean, one.deviation) for one in kept],
+            "shown": [pair(one.mean, one.deviation, small=True) for one in kept],
         },
         {
             "label": "in seeds",

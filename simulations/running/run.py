@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.core.machine import versions
-from kernelswarm.simulations.core.messages import listed, plain, shown
+from kernelswarm.simulations.core.messages import GIVEN_GRAPH, listed, plain, shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, parse
 from kernelswarm.simulations.data.file import held_by, with_data_in
 from kernelswarm.simulations.engine.engine import EngineError
 from kernelswarm.simulations.experiment.experiment import Experiment, digests, experiment_from, refuse_changed
+from kernelswarm.simulations.experiment.keywords import Keywords
 from kernelswarm.simulations.experiment.registry import listed_parts_only, may_import, names_code
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.checkpoints import FOLDER, Checkpoint, Checkpoints, newest, paths
@@ -50,7 +51,7 @@ def run(
     observe: Observer | None = None,
     *,
     callbacks: Sequence[Callback] = (),
-    **tables: Any,
+    **tables: Unpack[Keywords],
 ) -> Finished:
     """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
 
@@ -245,7 +246,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     table = _config(folder).get("topology", {})
     given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
     # The network was a graph from Python, and is described as one again.
-    if given == {"name": "file", "path": "graph.graphml", "format": "auto"}:
+    if given == GIVEN_GRAPH:
         experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
     try:
         return replace(experiment, stream=with_data_in(experiment.stream, folder))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from inspect import GEN_SUSPENDED, getgeneratorstate
 from types import TracebackType
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.engine.engine import EngineError
 from kernelswarm.simulations.experiment.experiment import Experiment, experiment_from
+from kernelswarm.simulations.experiment.keywords import Keywords
 from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.driver import Driver
@@ -33,7 +34,7 @@ def simulate(
     checkpoints: Checkpoints | None = None,
     *,
     callbacks: Sequence[Callback] = (),
-    **tables: Any,
+    **tables: Unpack[Keywords],
 ) -> Result:
     """Run an experiment and measure it.
 
@@ -120,7 +121,7 @@ class Simulation:
         *,
         callbacks: Sequence[Callback] = (),
         every: int | None = None,
-        **tables: Any,
+        **tables: Unpack[Keywords],
     ) -> None:
         experiment = experiment_from(experiment, tables)
         if every is not None:

@@ -99,10 +99,14 @@ def test_colours_curves_and_widths_are_those_of_the_moment() -> None:
             order = np.argsort(duals)
             assert np.all(np.diff(np.asarray(lines.get_linewidth())[order]) >= 0)
             panel = next(ax for ax in figure.axes if ax.get_ylabel().startswith("risk") and ax.lines)
-            risk, pooled = (line for line in panel.lines if line.get_linestyle() != "None")
+            faint, risk, pale, pooled = (line for line in panel.lines if line.get_linestyle() != "None")
+            for whole, name in ((faint, "risk"), (pale, "global_risk")):  # also in the first picture
+                np.testing.assert_allclose(whole.get_ydata(), result.network[name])
             seen = result.network["samples"] <= moment.samples
             np.testing.assert_allclose(risk.get_ydata(), result.network["risk"][seen])
             np.testing.assert_allclose(pooled.get_ydata(), result.network["global_risk"][seen])
+            legend = panel.get_legend()
+            assert legend is not None and legend.get_window_extent().y0 >= panel.get_window_extent().y1
     assert len({frame.shape for frame in frames}) == 1
     assert all((one != other).any() for one, other in pairwise(frames))
 

@@ -58,7 +58,7 @@ def test_pages_hold_one_small_picture(what: str) -> None:
 def test_reprs_are_a_few_lines_with_the_figures() -> None:
     result = simulate(**KEYS)
     lines = repr(result).splitlines()
-    assert lines[0] == "Result(proximity on graph.graphml, 3 nodes, 2 evaluations, done)" and len(lines) <= 5
+    assert lines[0] == "Result(proximity on graph, 3 nodes, 2 evaluations, done)" and len(lines) <= 5
     assert f"risk {result.final['risk']:.4g}," in lines[1]
     experiment = build_experiment(**KEYS)
     assert repr(experiment).splitlines()[:2] == ["Experiment(20 rounds, seed 0)", '  topology = "3 nodes, 3 edges"']

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.measurements import FOLDER, OnDisk
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.report import learned, learning_curves, network, page
+from kernelswarm.simulations.report import learned, learning_curves, network, page, tables
 from kernelswarm.simulations.report.page import comparison_title
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.report_page import Page, page_of, short, table
@@ -103,6 +105,9 @@ def test_the_curves_of_a_run_are_its_network_and_the_quantiles_of_its_nodes(fold
         values = result.nodes["risk"][result.nodes["round"] == number]
         assert own["low"][place] == short(float(np.quantile(values, 0.1)), 6)
         assert own["high"][place] == short(float(np.quantile(values, 0.9)), 6)
+    proximity = learning_curves.LOOKS["proximity"][0]
+    assert [line["color"] for line in panels["risk"]["lines"]] == [proximity, learning_curves.POOLED]
+    assert {panels[name]["lines"][0]["color"] for name in panels} == {proximity}
     assert panels["risk"]["levels"] == [{"label": "best constant", "value": result.final["constant_risk"]}]
 
 
@@ -300,10 +305,41 @@ def test_a_protocol_has_the_colour_of_its_figures() -> None:
     looks = learning_curves._looks(names)
     assert len({color for color, _ in looks}) == len(names)
     for name, (color, _) in zip(names, looks, strict=True):
-        if name != "stacking":  # the third of the others has a colour that figures have not
-            apart = np.linalg.norm(known - np.array(to_rgb(style.protocol_color(name, names))), axis=1)
-            assert apart.argmin() == color, name
+        apart = np.linalg.norm(known - np.array(to_rgb(style.protocol_color(name, names))), axis=1)
+        assert apart.argmin() == color != learning_curves.POOLED, name
     assert learning_curves._looks(["consensus", "consensus"]) == [(0, 0), (1, 1)]
+
+
+def test_a_comparison_shows_the_network_of_each_row(compared: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compared.folder is not None
+    shown = page_of(compared.folder).data["networks"]
+    assert [row["label"] for row in shown] == ["isolated, seed 3", "consensus, seed 3"]
+    for row, run in zip(shown, (compared.runs[0], compared.runs[3]), strict=True):
+        assert run.folder is not None
+        whole, _ = network.of_run(run_folder.read(run.folder))
+        assert row == {"label": row["label"], **json.loads(json.dumps(whole))}
+    monkeypatch.setattr(network, "ROWS", 1)
+    data = page_of(compared.folder).data
+    assert len(data["networks"]) == 1 and "The networks of the first 1 rows are shown." in data["notes"]
+
+
+def test_pooled_data_have_a_colour_that_no_protocol_has() -> None:
+    names = [*style.PROTOCOLS, "diffusion", "gossip", "stacking", "multitask", "dkla", "hedge"]
+    assert learning_curves.POOLED not in {color for color, _ in learning_curves._looks(names)}
+    assert style.GREY not in {style.protocol_color(name, names) for name in names}
+
+
+def test_small_means_have_the_form_of_the_others_in_their_column(
+    compared: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = compared.rows()
+    for risk, shown in ((1.66e-4, "0.000166 ± 0.000054"), (1.66e-12, "(1.66 ± 0.54)e-12")):
+        small = replace(
+            first, mean={**first.mean, "risk": risk}, deviation={**first.deviation, "risk": risk * 54 / 166}
+        )
+        monkeypatch.setattr(Comparison, "rows", lambda self, also=(), found=small: [found, second])
+        column = next(one for one in tables.of_comparison(compared)[0]["columns"] if one["label"] == "risk")
+        assert column["shown"][0] == shown and "e-" not in column["shown"][1]
 
 
 @pytest.mark.usefixtures("sketched")
