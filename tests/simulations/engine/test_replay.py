@@ -1,5 +1,6 @@
 """Replayed points: the round with them is that of the formulas, and the same however a network is run."""
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import replace
@@ -34,6 +35,7 @@ from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.naive_network import Batches, DualAscent, NaiveNode, coupled_round
+from tests.helpers.pairs import in_pairs
 from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
@@ -76,16 +78,16 @@ def learned(engine):
     return found
 
 
-@pytest.mark.parametrize("points", [0, 0.5, 1, 3])
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("step", ["explicit", "implicit"])
-@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
-@pytest.mark.parametrize("protocol", ["consensus", "proximity", "absolute"])
-def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
+@in_pairs(
+    rule=[*itertools.product(["consensus", "proximity"], ["explicit", "implicit"]), ("absolute", "implicit")],
+    form=["one_sided", "symmetric"],
+    batch=[1, 3],
+    points=[0, 0.5, 1, 3],
+)
+def test_the_network_follows_the_formulas(rule, form, batch, points):
+    protocol, step = rule
     penalty, gamma, delta, eta, ascent = 0.4, 0.01, 0.5, 0.12, 0.7
     duals = DualAscent(gamma, delta, ascent)
-    if protocol == "absolute" and step == "explicit":
-        pytest.skip("refused, whatever is replayed")
     keys = {"replay": points, "replay_buffer": 5}
     if protocol == "consensus":
         rule = Consensus(penalty, form, step, **keys)
@@ -126,11 +128,11 @@ def test_rounds_are_compiled(rule):
     assert all(isinstance(block._population, kind) for block in engine.blocks)
 
 
-@pytest.mark.parametrize("step", ["implicit", "explicit"])
 @pytest.mark.parametrize("name", SIZES)
-def test_every_learner_has_the_same_bits_in_compiled_rounds(name, step):
-    """Each learner, and each step, meets links of both kinds."""
-    links = ({}, {"delay": 1, "loss": 0.2})[(list(SIZES).index(name) + (step == "explicit")) % 2]
+def test_every_learner_has_the_same_bits_in_compiled_rounds(name):
+    """Both steps meet links of both kinds; with a rate of replay, in both forms: test_counts_of_points.py."""
+    place = list(SIZES).index(name)
+    step, links = ("implicit", "explicit")[place % 2], ({}, {"delay": 1, "loss": 0.2})[place // 2 % 2]
     rule = {"name": "consensus", "penalty": 0.2, "step": step, "replay": 2}
     keys = {"learner": {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name]}}
     if name == "policy_evaluation":
@@ -155,8 +157,7 @@ LATE = {
     "loss": 0.2,
     "quantization": {"bits": 8},
 }
-LOSSY = {
-    **{("consensus", mix): MIXES[mix] for mix in MIXES},
+LOSSY = {  # consensus with a rate of replay meets all mixes: test_counts_on_unreliable_links.py
     **{(rule, mix): MIXES[mix] for rule in LOSSY_RULES for mix in ("churn without memory", "everything")},
     **{(rule, "late"): {"links": LATE} for rule in LOSSY_RULES},
 }

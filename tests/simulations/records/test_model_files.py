@@ -26,6 +26,7 @@ from kernelswarm.simulations.records.model import ROWS, Model
 from kernelswarm.simulations.records.model_files import save
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import write_data
+from tests.helpers.pairs import in_pairs
 
 KERNELS: list[Kernel] = [
     Gaussian(1 / 3),
@@ -66,9 +67,7 @@ def model(
     return Model(expansion(kernel, points, weights), loss, classes)
 
 
-@pytest.mark.parametrize("inputs", [2, 50])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@in_pairs(kernel=KERNELS, loss=LOSSES, inputs=[2, 50])
 def test_a_saved_model_predicts_the_same(tmp_path: Path, kernel: Kernel, loss: Loss, inputs: int) -> None:
     written = model(kernel, loss, inputs=inputs)
     save(written, tmp_path / "model.npz")
@@ -264,18 +263,6 @@ def run(tmp_path: Path) -> Path:
     np.savez(tmp_path / "models.npz", **arrays, dual_0_1=np.array(0.5))
     write_data(DataDescription(), tmp_path)
     return tmp_path
-
-
-def test_a_nodes_model_is_read_from_a_run(run: Path) -> None:
-    assert load(run, node=0).kernel == Gaussian(0.5)
-    own = load(run, node=1)
-    assert own.kernel == Laplacian(2.0)
-    assert own.loss == MulticlassLogistic()
-    assert own.model_order == 3
-    points = np.random.default_rng(1).normal(size=(20, 2))
-    np.testing.assert_allclose(own.evaluate(points), Laplacian(2.0).cross(points, own.points) @ own.weights)
-    np.testing.assert_array_equal(own.predict(points), own.evaluate(points).argmax(axis=1))
-    assert load(run, node=2, kernel=Gaussian(9.0)).kernel == Gaussian(9.0)
 
 
 def test_wrong_nodes_and_folders_are_refused(run: Path, tmp_path: Path) -> None:
