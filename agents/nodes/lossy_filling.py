@@ -10,7 +10,7 @@ from kernelswarm.agents.nodes.arrays import ABSENT, Counts, Kept, Links, Mail, R
 from kernelswarm.agents.nodes.filling import sent_points
 from kernelswarm.agents.nodes.inbox import NO_ANSWER, SILENT, Packet, coarse
 from kernelswarm.agents.nodes.node import PRIMING
-from kernelswarm.agents.nodes.stacked import LossyStackedAgent
+from kernelswarm.agents.nodes.stacked import StackedAgent
 from kernelswarm.agents.nodes.vectors import LossyVectorNode
 from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.addresses import address
@@ -21,7 +21,7 @@ from kernelswarm.protocols.links.faults import SpokenFaults
 from kernelswarm.protocols.links.realization import NODE, Realization, keys_of
 from kernelswarm.protocols.replay import certainty_of
 
-LossyNode = LossyAgent | LossyVectorNode | LossyStackedAgent
+LossyNode = LossyAgent | LossyVectorNode | StackedAgent
 """A node on unreliable links."""
 
 
@@ -281,8 +281,9 @@ def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
     constraint_rounds = np.zeros(edges, dtype=np.int64)
     for i, agent in enumerate(agents):
         own = slice(int(links.start[i]), int(links.start[i + 1]))
-        assert agent.tally.traffic is not None
-        traffic[own], constraint_rounds[own] = agent.tally.traffic, agent.tally.constraint_rounds
+        constraint_rounds[own] = agent.tally.constraint_rounds
+        if agent.tally.traffic is not None:
+            traffic[own] = agent.tally.traffic
     return Counts(
         traffic=traffic,
         constraint_rounds=constraint_rounds,

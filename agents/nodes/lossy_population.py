@@ -46,7 +46,7 @@ from kernelswarm.agents.nodes.lossy_filling import (
     widened,
 )
 from kernelswarm.agents.nodes.lossy_rounds import resume, run_lossy_rounds
-from kernelswarm.agents.nodes.node import DIVERGED
+from kernelswarm.agents.nodes.node import DIVERGED, Node
 from kernelswarm.agents.nodes.population import Population
 from kernelswarm.agents.parts.plain_parts import AtTurn, rule_form
 from kernelswarm.arrays import Array, Booleans, Integers
@@ -109,8 +109,8 @@ class LossyPopulation(Population):
         self._counts = counts_of(agents, self.links)
         size, columns = self._kept.targets.shape[2:]
         self._ahead = drawing.Laid.nothing(len(agents), size, first.width, columns)
-        self._banded, self._predicted = any(agent.band is not None for agent in agents), drawing.NOT_KEPT
-        self._followed = self._ahead
+        self._banded, self.predicted = any(agent.band is not None for agent in agents), drawing.NOT_KEPT
+        self._outcomes = self._ahead.targets, self._ahead.counts
         self._bands_at = self._counts.cursor.tolist()  # the steps that bands have followed
         self._unfollowed = 0  # the rounds since
         self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
@@ -154,7 +154,7 @@ class LossyPopulation(Population):
                     LossyExchange(self._mail, self._kept, self._counts, self._terms),
                     self._spare_scratch,
                     self._ahead,
-                    self._predicted,
+                    self.predicted,
                     happens,
                     self._now,
                     count,
@@ -166,7 +166,7 @@ class LossyPopulation(Population):
             self._unfollowed += completed
             if reason == PAUSED:
                 if (self._counts.cursor == len(self._ahead.counts)).any():
-                    self._draw(left)
+                    self.load(self.draw(self.agents, left))
                 self._maintain()
             elif reason == RETURNED:
                 self.begin_anew()
@@ -190,8 +190,8 @@ class LossyPopulation(Population):
     def _follow_bands(self) -> None:
         """Adapt bands to the steps since the last call; not at every pause of rounds, which would cost more."""
         if self._banded and self._unfollowed:
-            outcomes, reached = (self._predicted, *self._followed[1:]), self._counts.cursor.tolist()
-            drawing.follow_steps(self.agents, *outcomes, self._bands_at, reached, self._unfollowed)
+            reached = self._counts.cursor.tolist()
+            drawing.follow_steps(self.agents, self.predicted, *self.outcomes, self._bands_at, reached, self._unfollowed)
             self._bands_at, self._unfollowed = reached, 0
 
     def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
@@ -224,10 +224,9 @@ class LossyPopulation(Population):
         return Received(mail.own, mail.answers, *row_sums, mail.duals, *variances)
 
     @property
-    def in_flight(self) -> tuple[Array, Array, Integers]:
-        """Values at the samples of the nodes' next steps, (V, b, C), the targets, (V, b, q), and numbers, (V,)."""
-        targets = self._kept.own_targets
-        return self._kept.values[:, : targets.shape[1]], targets, self._kept.own_samples
+    def outcomes(self) -> tuple[Array, Integers]:
+        """The targets, (T, V, b, q), of the samples in flight and drawn ahead, and their numbers, (T, V)."""
+        return self._outcomes
 
     def sync(self) -> None:
         self._sync_states()
@@ -349,20 +348,19 @@ class LossyPopulation(Population):
             kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]
             kept.drawn_at[i, ~remembered] = ABSENT
 
-    def _draw(self, rounds: int) -> None:
-        """Draw the samples of at most ``rounds`` further rounds."""
-        self.hand(self._ahead.again(self.agents, self._counts.cursor.tolist(), drawing.ahead(rounds, self._now)))
+    def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Laid:
+        """Draw the samples of at most ``rounds`` further rounds from the sources of these nodes, or of their owners."""
+        return self._ahead.again(agents, self._counts.cursor.tolist(), drawing.ahead(rounds, self._now))
 
-    def hand(self, drawn: drawing.Laid) -> None:
+    def load(self, drawn: drawing.Laid, beside: Population | None = None) -> None:
         """Take over samples that were drawn ahead, and the sizes of the steps on them."""
         self._follow_bands()
         self._sync_states()
         kept, following = self._kept, (np.arange(len(self.agents)), self._kept.following % self._kept.samples.shape[1])
         samples = np.concatenate([[kept.own_samples, kept.samples[following]], drawn.counts])
+        self._outcomes = np.concatenate([[kept.own_targets, kept.targets[following]], drawn.targets]), samples
         if self._banded:
-            targets = np.concatenate([[kept.own_targets, kept.targets[following]], drawn.targets])
-            self._predicted = np.zeros((*drawn.targets.shape[:3], self.agents[0].outputs))
-            self._followed = drawing.Laid(drawn.points, targets, samples)
+            self.predicted = np.zeros((*samples.shape, *drawn.targets.shape[2:3], self.agents[0].outputs))
         self._ahead, self._bands_at = drawn, [0] * len(self.agents)
         self._counts.cursor[:], self._steps[:] = 0, 0
         alone = not self.symmetric and not self._terms.replays  # steps are on own samples, prompt or late, alone

@@ -12,8 +12,8 @@ from kernelswarm.agents.nodes.node import Node
 from kernelswarm.agents.nodes.passes import obstacle
 from kernelswarm.agents.nodes.population import Population
 from kernelswarm.agents.nodes.rounds import run_rounds
-from kernelswarm.agents.nodes.stacked import LossyStackedAgent, StackedAgent
-from kernelswarm.agents.nodes.stacked_population import LossyStackedPopulation, StackedPopulation
+from kernelswarm.agents.nodes.stacked import StackedAgent
+from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.nodes.summaries import SummaryNode
 from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
 from kernelswarm.agents.nodes.vector_population import LossyVectorPopulation, VectorPopulation
@@ -24,7 +24,7 @@ from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.summaries import SummaryRule
 
-AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation | SummaryPopulation
+AnyPopulation = Population | VectorPopulation | StackedPopulation | SummaryPopulation
 
 
 def _in_plain_python(rule: AnyRule) -> str | None:
@@ -69,8 +69,7 @@ def populated(nodes: Sequence[Node]) -> AnyPopulation:
         return LossyVectorPopulation(on_lossy_links) if on_lossy_links else VectorPopulation(vectors)
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
-        late = [node for node in stacked if isinstance(node, LossyStackedAgent)]
-        return LossyStackedPopulation(late) if late else StackedPopulation(stacked)
+        return StackedPopulation(stacked)
     agents = [node for node in nodes if isinstance(node, Agent)]
     lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
     return LossyPopulation(lossy) if lossy else Population(agents)

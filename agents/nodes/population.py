@@ -15,7 +15,7 @@ from kernelswarm.agents.learners.plain_features import learner_forms
 from kernelswarm.agents.nodes import drawing
 from kernelswarm.agents.nodes.agent import Agent
 from kernelswarm.agents.nodes.arrays import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, Buffers, Flight, Network, Own
-from kernelswarm.agents.nodes.drawing import NOT_KEPT, Batches
+from kernelswarm.agents.nodes.drawing import NOT_KEPT
 from kernelswarm.agents.nodes.filling import (
     NO_BUFFERS,
     buffers_of,
@@ -32,7 +32,7 @@ from kernelswarm.agents.nodes.filling import (
     with_spare,
     workspace,
 )
-from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, follow_bands
+from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, Node, follow_bands
 from kernelswarm.agents.nodes.rounds import run_rounds
 from kernelswarm.agents.parts.plain_parts import AtTurn, rule_form
 from kernelswarm.arrays import Array, Integers
@@ -92,7 +92,8 @@ class Population:
         self._at = self._counted = 0  # the next round's samples, and the first not counted yet
         self._now = agents[0].now
         self._since_sync = np.zeros((3, len(places)), dtype=np.int64)  # samples, rounds with any, points sent
-        self._predicted = NOT_KEPT
+        self.predicted = NOT_KEPT
+        """f at the samples of each round before the step on them, filled by rounds where it has room."""
         self._banded = any(agent.band is not None for agent in agents)
         self._answer()
 
@@ -115,11 +116,11 @@ class Population:
         left, self.completed = rounds, 0
         while left:
             if self._at >= self.batches.points.shape[1] - 2:
-                self._draw_rounds(left)
+                self.load(self.draw(self.agents, left))
             count = min(left, self.batches.points.shape[1] - 2 - self._at)
             reason, completed, node, curvature = self._run_rounds(self._at, count)
             if self._banded:
-                follow_bands(self.agents, self._predicted, *self.batches[1:3], self._at, completed)
+                follow_bands(self.agents, self.predicted, *self.outcomes, self._at, completed)
             self._at += completed
             self._now += completed
             self.completed += completed
@@ -147,7 +148,7 @@ class Population:
                     self._own(NO_BUFFERS if learned else self._buffers),
                     self._received,
                     self._spare_scratch,
-                    self._predicted,
+                    self.predicted,
                     first + completed,
                     count - completed,
                     self._now - PRIMING + completed,
@@ -184,6 +185,11 @@ class Population:
             most=self._taken,
             steps=self._steps,
         )
+
+    @property
+    def outcomes(self) -> tuple[Array, Integers]:
+        """The targets, (V, T, b, q), of the samples in flight and drawn ahead, and their numbers, (T, V)."""
+        return self.batches.targets, self.batches.samples
 
     def sync(self) -> None:
         self._sync_states()
@@ -229,18 +235,19 @@ class Population:
         """Hand the samples in flight back to the agents, after :meth:`sync`; returns those drawn ahead, by agent."""
         return drawing.hand_over(self.agents, self.places, self.batches.since(self._at))
 
-    def _draw_rounds(self, rounds: int) -> None:
-        """Draw the samples of at most ``rounds`` further rounds."""
+    def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Laid:
+        """Draw the samples of at most ``rounds`` further rounds from the sources of these nodes, or of their owners."""
         columns = self.batches.points.shape[3] + self.batches.targets.shape[3]
-        known = drawing.ahead(rounds, self._now - PRIMING, self.agents)
-        drawn = drawing.draw_rounds(self.agents, known, self.room, columns)
-        batches = self.batches.since(self._at).followed_by(*drawn)
-        self.load(batches, np.zeros((*batches.targets.shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT)
+        return drawing.draw_rounds(agents, drawing.ahead(rounds, self._now - PRIMING, agents), self.room, columns)
 
-    def load(self, batches: Batches, predicted: Array = NOT_KEPT) -> None:
-        """Replace the batches, of which the first are in flight; rounds fill ``predicted`` (V, T, b, C) with values."""
+    def load(self, drawn: drawing.Laid, beside: "Population | None" = None) -> None:
+        """Take over samples behind those in flight; of one ``beside``, which learns from the same, where they fit."""
         self._count()
-        self.batches, self._predicted, self._at, self._counted = batches, predicted, 0, 0
+        batches = None if beside is None else beside.batches
+        if batches is None or batches.points.shape[::2] != self.batches.points.shape[::2]:
+            batches = self.batches.since(self._at).followed_by(drawn)
+        self.batches, self._at, self._counted = batches, 0, 0
+        self.predicted = np.zeros((*self.outcomes[0].shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT
         stepped, rounds = self._steps - self._synced, batches.points.shape[1] - 1
         samples = None if self.symmetric or len(self._buffers.keys) else batches.samples  # all that steps are on
         self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, stepped, rounds, samples)

@@ -100,10 +100,13 @@ class VectorPopulation:
         for i, agent in enumerate(agents):
             self._keep_evaluated(i, agent.own, 0)
         self._banded = any(agent.band is not None for agent in agents)
-        laid = Laid.nothing(len(agents), room, *(each.shape[1] for each in agents[0].following))
-        for drawn in [(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents]:
-            laid = laid.followed_by(drawn, np.array([[len(x) for x, _ in drawn]]))
-        self._take_on(laid, sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1))
+        laid, following = (
+            Laid.of(drawn, np.array([[len(x) for x, _ in drawn]]), room)
+            for drawn in ([(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents])
+        )
+        self._take_on(
+            laid.followed_by(following), sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1)
+        )
         # The samples of the next round, once nodes have adapted to them, and the first not counted yet.
         self._at = self._counted = 0 if self._now >= PRIMING else -1
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
@@ -279,13 +282,13 @@ class VectorPopulation:
         now, nodes = np.add.outer((0, 1), self._reached()), np.arange(len(self.agents))
         in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
         columns = points.shape[3] + targets.shape[3]
-        drawn, further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
-        laid = in_flight.followed_by(drawn, further)
+        further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
+        laid = in_flight.followed_by(further)
         if self._banded:
             values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
             values[0] = self._vectors.values[slot_of(1, self._vectors.values) * now[0], nodes]
             self._vectors = self._vectors._replace(values=values)
-        sizes = sizes_ahead(self.agents, self._forms, stepped, len(further) + 1, by_rounds=True)
+        sizes = sizes_ahead(self.agents, self._forms, stepped, len(further.counts) + 1, by_rounds=True)
         self._take_on(laid, sizes.swapaxes(0, 1))
         if self._protocol.synced:  # `sizes_ahead` may have moved learners to their last evaluation
             for agent in self.agents:
