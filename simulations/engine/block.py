@@ -166,7 +166,7 @@ class Block:
     def send(self) -> bytes:
         """Pack what this block's nodes last sent to other blocks; before the first round there are no points in it."""
         sent = self._crossing.gather()
-        if self._pool is None or not sent:
+        if self._pool is None or not self._boundary:
             return sent
         places = [place for place, _ in self._boundary]
         bands = self._pool.sent_by(places)
