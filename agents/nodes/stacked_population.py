@@ -10,10 +10,11 @@ from kernelswarm.agents.learners.plain_features import learner_forms
 from kernelswarm.agents.nodes.agent import Agent, LossyAgent
 from kernelswarm.agents.nodes.arrays import ABSENT, LARGE_VALUES, NO_VARIANCES, RETURNED, Flight
 from kernelswarm.agents.nodes.drawing import NOT_KEPT, follow_steps
-from kernelswarm.agents.nodes.filling import joined, kinds_of
-from kernelswarm.agents.nodes.lossy_filling import (
+from kernelswarm.agents.nodes.filling import (
     MessageLayout,
     counts_of,
+    joined,
+    kinds_of,
     mail_of,
     packets_of,
     realization_of,
@@ -21,7 +22,6 @@ from kernelswarm.agents.nodes.lossy_filling import (
     send_again,
     terms_of,
 )
-from kernelswarm.agents.nodes.lossy_population import LossyPopulation
 from kernelswarm.agents.nodes.mixture_weights import (
     Ensemble,
     MixtureExchange,
@@ -30,7 +30,7 @@ from kernelswarm.agents.nodes.mixture_weights import (
     update_mixture_weights,
 )
 from kernelswarm.agents.nodes.node import DIVERGED, DivergenceError, follow_bands
-from kernelswarm.agents.nodes.population import Population
+from kernelswarm.agents.nodes.population import LossyPopulation, Population
 from kernelswarm.agents.nodes.stacked import BYTES, StackedAgent
 from kernelswarm.agents.nodes.vector_population import NO_DUALS
 from kernelswarm.agents.parts.plain_parts import AtTurn, fill, kept

@@ -12,19 +12,23 @@ from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import PlainFeatures, feature_form, learner_forms
 from kernelswarm.agents.nodes.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, VectorExchange
 from kernelswarm.agents.nodes.drawing import Laid, ahead, by_nodes, draw_rounds, follow_steps, put_back, sizes_ahead
-from kernelswarm.agents.nodes.filling import kinds_of, links_of, outside_of, states_of
-from kernelswarm.agents.nodes.inbox import POINTS, SILENT
-from kernelswarm.agents.nodes.lossy_filling import (
+from kernelswarm.agents.nodes.filling import (
     MessageLayout,
     counts_of,
+    kinds_of,
+    links_of,
     mail_of,
+    outside_of,
     packets_of,
+    places_of_nodes,
     realization_of,
     realized_from,
     sealed,
     send_again,
+    states_of,
     terms_of,
 )
+from kernelswarm.agents.nodes.inbox import POINTS, SILENT
 from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, follow_bands
 from kernelswarm.agents.nodes.vector_rounds import (
     Phases,
@@ -69,9 +73,7 @@ class VectorPopulation:
         for agent in agents if not self._now else ():
             agent.begin()
         self._outside = outside_of(agents)
-        places = {agent.node: i for i, agent in enumerate(agents)}
-        places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
-        self.places = places
+        places = self.places = places_of_nodes(agents, self._outside)
         self._batch_sizes = np.array([agent.learner.batch_size for agent in agents], dtype=np.int64)
         self._protocol = vectors_form(agents, self._begun)
         self.links = links_of(agents, places, None)
@@ -351,7 +353,7 @@ class LossyVectorPopulation(VectorPopulation):
     def __init__(self, agents: Sequence[LossyVectorNode]) -> None:
         super().__init__(agents)
         self.agents: Sequence[LossyVectorNode] = agents
-        first, labels = agents[0], [agent.node for agent in agents] + self._outside
+        first, labels = agents[0], list(self.places)
         conditions = first.conditions.links
         self._terms = terms_of(agents, self.links, labels)._replace(
             bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
