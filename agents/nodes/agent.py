@@ -160,8 +160,6 @@ class LossyAgent(Agent):
         self.last_sent: list[LastSent | None] = [None] * degree
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        self.asks = neighborhood.asks[:degree] or (True,) * degree
-        self.asked = neighborhood.asked[:degree] or (True,) * degree
 
     def begin_anew(self) -> None:
         """Reset the learner and the links to their state before the first round."""

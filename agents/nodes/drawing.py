@@ -23,6 +23,13 @@ LONGEST = 256
 NOT_KEPT = np.zeros((0, 0, 0, 0))
 
 
+class Drawn(NamedTuple):
+    """The samples that nodes have drawn for T rounds."""
+
+    samples: Sequence[tuple[Array, Array]]  # (V,) all points (n, p) and targets (n, q) of each
+    counts: Integers  # (T, V) how many of them belong to each round
+
+
 class Batches(NamedTuple):
     """The samples of T rounds, and behind them the points that nodes replay."""
 
@@ -35,18 +42,18 @@ class Batches(NamedTuple):
         """Return those of a round and all later ones, views."""
         return Batches(self.points[:, at:], self.targets[:, at:], self.samples[at:], self.sent[at:])
 
-    def followed_by(self, drawn: "Laid") -> "Batches":
+    def followed_by(self, drawn: Drawn) -> "Batches":
         """Return the first two, and behind them what nodes have drawn.
 
         What others draw, and what is replayed, is not known yet.
         """
-        (rounds, nodes), (*_, room, _), (*_, size, _) = drawn.counts.shape, self.points.shape, self.targets.shape
+        nodes, rounds = len(self.targets), len(drawn.counts)
         points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
         targets = np.zeros((nodes, rounds + 2, *self.targets.shape[2:]))
         points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
-        points[:nodes, 2:] = drawn.points.swapaxes(0, 1)[:, :, :room]
-        targets[:, 2:] = drawn.targets.swapaxes(0, 1)[:, :, :size]
         sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
+        for i, ((x, y), each) in enumerate(zip(drawn.samples, drawn.counts.T, strict=True)):
+            part_in(x, y, each, points[i, 2:], targets[i, 2:])
         sent[:2], sent[2:, :nodes] = self.sent[:2], drawn.counts
         return Batches(points, targets, np.concatenate([self.samples[:2], drawn.counts]), sent)
 
@@ -72,12 +79,12 @@ class Laid(NamedTuple):
         return Laid(points, targets, np.zeros((0, nodes), dtype=np.int64))
 
     @staticmethod
-    def of(drawn: Sequence[tuple[Array, Array]], counts: Integers, size: int) -> "Laid":
-        """Return what each node has drawn, points (n, p) and targets (n, q), of which (T, V) belong to each round."""
-        points, targets = (np.zeros((*counts.shape, size, each.shape[1])) for each in drawn[0])
-        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
+    def of(drawn: Drawn, size: int) -> "Laid":
+        """Return what nodes have drawn, with room for batches of up to so many samples."""
+        points, targets = (np.zeros((*drawn.counts.shape, size, each.shape[1])) for each in drawn.samples[0])
+        for i, ((x, y), each) in enumerate(zip(drawn.samples, drawn.counts.T, strict=True)):
             part_in(x, y, each, points[:, i], targets[:, i])
-        return Laid(points, targets, counts)
+        return Laid(points, targets, drawn.counts)
 
     def followed_by(self, later: "Laid") -> "Laid":
         """Return these, and later ones behind them."""
@@ -90,7 +97,7 @@ class Laid(NamedTuple):
         each = ((slice(at, None), i) for i, at in enumerate(cursors))
         return [(self.points[those][there[those]], self.targets[those][there[those]]) for those in each]
 
-    def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> "Laid":
+    def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> Drawn:
         """Draw for more rounds, what is left included, where nodes have taken those of so many, (V,)."""
         for agent, left in zip(agents, self.behind(cursors), strict=True):
             put_back(agent, *left)
@@ -163,7 +170,7 @@ def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
     return max(rounds, min(abs(completed), LONGEST))
 
 
-def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) -> Laid:
+def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) -> Drawn:
     """Draw samples for up to so many rounds, in the last of which data may end, or have ended.
 
     Parameters
@@ -187,7 +194,7 @@ def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) ->
             if len(points) < known * b:
                 counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
         drawn.append((points, targets))
-    return Laid.of(drawn, counts, size)
+    return Drawn(drawn, counts)
 
 
 def sizes_ahead(

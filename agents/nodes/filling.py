@@ -607,8 +607,8 @@ def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
     layout = MessageLayout(sent_points(agents), first.width, first.outputs, certain=certainty_of(first.rule) > 0.0)
     kept = empty_kept(len(agents), len(links.other), memory, layout, samples, first.targets.shape[1], columns)
     kept.learning[:], kept.following[:] = np.array([agent.sent_at for agent in agents], dtype=np.int64).T
-    kept.asks[:] = [entry for agent in agents for entry in agent.asks]
-    kept.asked[:] = [entry for agent in agents for entry in agent.asked]
+    kept.asks[:] = [entry for agent in agents for entry in agent.inbox.asks]
+    kept.asked[:] = [entry for agent in agents for entry in agent.inbox.asked]
     for i, agent in enumerate(agents):
         kept.own_sent[i], kept.own_samples[i] = len(agent.points), len(agent.targets)
         kept.own_points[i, : len(agent.points)] = agent.points

@@ -274,12 +274,12 @@ class Population:
         """Hand the samples in flight back to the agents, after :meth:`sync`; returns those drawn ahead, by agent."""
         return drawing.hand_over(self.agents, self.places, self.batches.since(self._at))
 
-    def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Laid:
+    def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Drawn:
         """Draw the samples of at most ``rounds`` further rounds from the sources of these nodes, or of their owners."""
         columns = self.batches.points.shape[3] + self.batches.targets.shape[3]
         return drawing.draw_rounds(agents, drawing.ahead(rounds, self._now - PRIMING, agents), self.room, columns)
 
-    def load(self, drawn: drawing.Laid, beside: "Population | None" = None) -> None:
+    def load(self, drawn: drawing.Drawn, beside: "Population | None" = None) -> None:
         """Take over samples behind those in flight; of one ``beside``, which learns from the same, where they fit."""
         self._count()
         batches = None if beside is None else beside.batches
@@ -669,23 +669,25 @@ class LossyPopulation(Population):
             kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]
             kept.drawn_at[i, ~remembered] = ABSENT
 
-    def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Laid:
+    def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Drawn:
         """Draw the samples of at most ``rounds`` further rounds from the sources of these nodes, or of their owners."""
         return self._ahead.again(agents, self._counts.cursor.tolist(), drawing.ahead(rounds, self._now))
 
-    def load(self, drawn: drawing.Laid, beside: Population | None = None) -> None:
+    def load(self, drawn: drawing.Drawn, beside: Population | None = None) -> None:
         """Take over samples that were drawn ahead, and the sizes of the steps on them."""
+        size = self._ahead.points.shape[2]
+        ahead = beside._ahead if isinstance(beside, LossyPopulation) else drawing.Laid.of(drawn, size)
         self._follow_bands()
         self._sync_states()
         kept, following = self._kept, (np.arange(len(self.agents)), self._kept.following % self._kept.samples.shape[1])
-        samples = np.concatenate([[kept.own_samples, kept.samples[following]], drawn.counts])
-        self._outcomes = np.concatenate([[kept.own_targets, kept.targets[following]], drawn.targets]), samples
+        samples = np.concatenate([[kept.own_samples, kept.samples[following]], ahead.counts])
+        self._outcomes = np.concatenate([[kept.own_targets, kept.targets[following]], ahead.targets]), samples
         if self._banded:
-            self.predicted = np.zeros((*samples.shape, *drawn.targets.shape[2:3], self.agents[0].outputs))
-        self._ahead, self._bands_at = drawn, [0] * len(self.agents)
+            self.predicted = np.zeros((*samples.shape, *ahead.targets.shape[2:3], self.agents[0].outputs))
+        self._ahead, self._bands_at = ahead, [0] * len(self.agents)
         self._counts.cursor[:], self._steps[:] = 0, 0
         alone = not self.symmetric and not self._terms.replays  # steps are on own samples, prompt or late, alone
-        steps = len(drawn.counts) + 1
+        steps = len(ahead.counts) + 1
         self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
 

@@ -74,17 +74,14 @@ class StackedAgent(Node):
             copy.without_points = True
         self.state = self.ensemble[0].state
         degree = len(self.neighbors)
-        self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
-        self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
-        self._asking = replace(
-            neighborhood, neighbors=tuple(np.array(self.neighbors, dtype=np.int64)[self.asks].tolist())
-        )
         if conditions is None:
             self.conditions = PERFECT
         else:
             self.conditions = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
             self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
         self.inbox = Inbox(self.conditions, neighborhood, self.neighbors)
+        neighbors = np.array(self.neighbors, dtype=np.int64)[self.inbox.asks]
+        self._asking = replace(neighborhood, neighbors=tuple(neighbors.tolist()))
         self.sent_at = NO_ANSWER
         """The round in which it was awake last."""
         self.begin_anew()

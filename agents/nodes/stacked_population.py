@@ -33,6 +33,7 @@ from kernelswarm.agents.nodes.node import DIVERGED, DivergenceError, follow_band
 from kernelswarm.agents.nodes.population import LossyPopulation, Population
 from kernelswarm.agents.nodes.stacked import BYTES, StackedAgent
 from kernelswarm.agents.nodes.vector_population import NO_DUALS
+from kernelswarm.agents.nodes.vectors import HandedStates
 from kernelswarm.agents.parts.plain_parts import AtTurn, fill, kept
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
@@ -40,7 +41,6 @@ from kernelswarm.protocols.contract import Predictions
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.ensemble.stacking import LEARN, MIXTURE_WEIGHTS, RECEIVE, SEND, CompiledStackedRule
-from kernelswarm.protocols.parameters.contract import packed, unpacked
 
 # A protocol with copies for compiled rounds, whether it is compiled or not.
 
@@ -53,8 +53,8 @@ def ensembles_form(nodes: Sequence[StackedAgent]) -> HandedEnsembles | PlainEnse
         return PlainEnsembles(nodes)
 
 
-class HandedEnsembles:
-    """A protocol with compiled functions, which change the nodes' states in arrays.
+class HandedEnsembles(HandedStates):
+    """A protocol with compiled functions.
 
     Parameters
     ----------
@@ -65,16 +65,8 @@ class HandedEnsembles:
     """
 
     def __init__(self, nodes: Sequence[StackedAgent], rule: CompiledStackedRule) -> None:
-        self._nodes, self.rule = nodes, rule
-
-    def pack(self, place: int) -> Array:
-        """Return a node's state of the protocol as a vector."""
-        return packed(self._nodes[place].links)
-
-    def unpack(self, place: int, vector: Array) -> None:
-        """Set a node's state of the protocol from a vector."""
-        node = self._nodes[place]
-        node.links = unpacked(node.links, vector)
+        super().__init__(nodes)
+        self.rule = rule
 
 
 class PlainEnsembles:
@@ -163,8 +155,8 @@ class StackedPopulation:
             counts=counts_of(agents, self.links),
             terms=terms_of(agents, self.links, labels),
             received=np.concatenate([np.zeros((0, members)), *[agent.received for agent in agents]]),
-            asks=np.concatenate([agent.asks for agent in agents]),
-            asked=np.concatenate([agent.asked for agent in agents]),
+            asks=np.concatenate([agent.inbox.asks for agent in agents]),
+            asked=np.concatenate([agent.inbox.asked for agent in agents]),
             sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
             begun=np.full(len(agents), ABSENT),
         )

@@ -199,7 +199,8 @@ class SummaryPopulation:
 
     def _draw(self, left: int) -> None:
         """Draw samples for more rounds."""
-        self._ahead = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
+        drawn = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
+        self._ahead = Laid.of(drawn, self._size)
         self._cursor[:] = 0
         self._lay_out()
         for i, agent in enumerate(self.agents):

@@ -11,7 +11,16 @@ from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import PlainFeatures, feature_form, learner_forms
 from kernelswarm.agents.nodes.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, VectorExchange
-from kernelswarm.agents.nodes.drawing import Laid, ahead, by_nodes, draw_rounds, follow_steps, put_back, sizes_ahead
+from kernelswarm.agents.nodes.drawing import (
+    Drawn,
+    Laid,
+    ahead,
+    by_nodes,
+    draw_rounds,
+    follow_steps,
+    put_back,
+    sizes_ahead,
+)
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
     counts_of,
@@ -103,7 +112,7 @@ class VectorPopulation:
             self._keep_evaluated(i, agent.own, 0)
         self._banded = any(agent.band is not None for agent in agents)
         laid, following = (
-            Laid.of(drawn, np.array([[len(x) for x, _ in drawn]]), room)
+            Laid.of(Drawn(drawn, np.array([[len(x) for x, _ in drawn]])), room)
             for drawn in ([(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents])
         )
         self._take_on(
@@ -285,7 +294,7 @@ class VectorPopulation:
         in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
         columns = points.shape[3] + targets.shape[3]
         further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
-        laid = in_flight.followed_by(further)
+        laid = in_flight.followed_by(Laid.of(further, points.shape[2]))
         if self._banded:
             values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
             values[0] = self._vectors.values[slot_of(1, self._vectors.values) * now[0], nodes]
@@ -369,8 +378,8 @@ class LossyVectorPopulation(VectorPopulation):
             begun=np.full(len(agents), ABSENT),
             quiet=np.array([agent.quiet for agent in agents], dtype=np.bool_),
             used=np.concatenate([agent.used for agent in agents]),
-            asks=np.concatenate([agent.asks for agent in agents]),
-            asked=np.concatenate([agent.asked for agent in agents]),
+            asks=np.concatenate([agent.inbox.asks for agent in agents]),
+            asked=np.concatenate([agent.inbox.asked for agent in agents]),
         )
         sends = (self._exchange.sent_at == self._now - 1) & ~self._exchange.quiet
         sent = np.array([agent.rule.send(agent.links) for agent in agents]).reshape(len(agents), -1)
