@@ -56,6 +56,7 @@ class Agent(Node):
         "batch_sizes",
         "buffer",
         "rule",
+        "without_points",
     )
 
     def __init__(
@@ -75,6 +76,8 @@ class Agent(Node):
         self.batch_sizes = neighborhood.batch_sizes
         """b of each neighbour."""
         self.links = rule.init(neighborhood)
+        self.without_points = False
+        """Whether its points travel in the message of another copy of the learner."""
         self._symmetric = rule.form == "symmetric"
         self._gain = learner.gain
         replay = replay_of(rule)
@@ -91,7 +94,7 @@ class Agent(Node):
         """Count what is sent in some rounds: to each neighbour the node's ``own`` points, and answers at the ``others``
         of all together; symmetric, also its values there, row sums and dual variables."""
         degree = len(self.neighbors)
-        count = degree * own * self.width + others * self.outputs
+        count = degree * own * self.width * (not self.without_points) + others * self.outputs
         if self._symmetric:
             count += degree * (own * self.outputs + rounds * self.rule.sends_duals)
             count += columns_behind_values(self.rule) * (degree * own + others)
@@ -157,10 +160,6 @@ class LossyAgent(Agent):
         self.last_sent: list[LastSent | None] = [None] * degree
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        self.without_points = False
-        """Whether its points travel in the message of another copy of the learner."""
-        self.asks = neighborhood.asks[:degree] or (True,) * degree
-        self.asked = neighborhood.asked[:degree] or (True,) * degree
 
     def begin_anew(self) -> None:
         """Reset the learner and the links to their state before the first round."""

@@ -23,6 +23,13 @@ LONGEST = 256
 NOT_KEPT = np.zeros((0, 0, 0, 0))
 
 
+class Drawn(NamedTuple):
+    """The samples that nodes have drawn for T rounds."""
+
+    samples: Sequence[tuple[Array, Array]]  # (V,) all points (n, p) and targets (n, q) of each
+    counts: Integers  # (T, V) how many of them belong to each round
+
+
 class Batches(NamedTuple):
     """The samples of T rounds, and behind them the points that nodes replay."""
 
@@ -35,25 +42,20 @@ class Batches(NamedTuple):
         """Return those of a round and all later ones, views."""
         return Batches(self.points[:, at:], self.targets[:, at:], self.samples[at:], self.sent[at:])
 
-    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Batches":
+    def followed_by(self, drawn: Drawn) -> "Batches":
         """Return the first two, and behind them what nodes have drawn.
 
         What others draw, and what is replayed, is not known yet.
-
-        Parameters
-        ----------
-        drawn, counts
-            As of :func:`draw_rounds`.
         """
-        nodes, rounds = len(self.targets), len(counts)
+        nodes, rounds = len(self.targets), len(drawn.counts)
         points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
         targets = np.zeros((nodes, rounds + 2, *self.targets.shape[2:]))
         points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
         sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
-        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
+        for i, ((x, y), each) in enumerate(zip(drawn.samples, drawn.counts.T, strict=True)):
             part_in(x, y, each, points[i, 2:], targets[i, 2:])
-        sent[:2], sent[2:, :nodes] = self.sent[:2], counts
-        return Batches(points, targets, np.concatenate([self.samples[:2], counts]), sent)
+        sent[:2], sent[2:, :nodes] = self.sent[:2], drawn.counts
+        return Batches(points, targets, np.concatenate([self.samples[:2], drawn.counts]), sent)
 
     def behind(self) -> list[tuple[Array, Array]]:
         """Return the samples behind the first two rounds as they were drawn: points (n, p) and targets (n, q) of each
@@ -76,14 +78,17 @@ class Laid(NamedTuple):
         points, targets = np.zeros((0, nodes, size, inputs)), np.zeros((0, nodes, size, columns))
         return Laid(points, targets, np.zeros((0, nodes), dtype=np.int64))
 
-    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Laid":
-        """Return these, and behind them what nodes have drawn; both as of :func:`draw_rounds`."""
-        first = len(self.counts)
-        points, targets = (np.zeros((first + len(counts), *each.shape[1:])) for each in self[:2])
-        points[:first], targets[:first] = self.points, self.targets
-        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
-            part_in(x, y, each, points[first:, i], targets[first:, i])
-        return Laid(points, targets, np.concatenate([self.counts, counts]))
+    @staticmethod
+    def of(drawn: Drawn, size: int) -> "Laid":
+        """Return what nodes have drawn, with room for batches of up to so many samples."""
+        points, targets = (np.zeros((*drawn.counts.shape, size, each.shape[1])) for each in drawn.samples[0])
+        for i, ((x, y), each) in enumerate(zip(drawn.samples, drawn.counts.T, strict=True)):
+            part_in(x, y, each, points[:, i], targets[:, i])
+        return Laid(points, targets, drawn.counts)
+
+    def followed_by(self, later: "Laid") -> "Laid":
+        """Return these, and later ones behind them."""
+        return Laid._make(map(np.concatenate, zip(self, later, strict=True)))
 
     def behind(self, cursors: Sequence[int]) -> list[tuple[Array, Array]]:
         """Return what nodes have not taken, that have taken those of so many rounds, (V,): points (n, p) and targets
@@ -92,13 +97,11 @@ class Laid(NamedTuple):
         each = ((slice(at, None), i) for i, at in enumerate(cursors))
         return [(self.points[those][there[those]], self.targets[those][there[those]]) for those in each]
 
-    def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> "Laid":
+    def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> Drawn:
         """Draw for more rounds, what is left included, where nodes have taken those of so many, (V,)."""
         for agent, left in zip(agents, self.behind(cursors), strict=True):
             put_back(agent, *left)
-        room = *self.points.shape[1:], self.targets.shape[3]
-        drawn = draw_rounds(agents, rounds, room[1], room[2] + room[3])
-        return Laid.nothing(*room).followed_by(*drawn)
+        return draw_rounds(agents, rounds, self.points.shape[2], self.points.shape[3] + self.targets.shape[3])
 
 
 def follow_steps(
@@ -167,9 +170,7 @@ def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
     return max(rounds, min(abs(completed), LONGEST))
 
 
-def draw_rounds(
-    agents: Sequence[Node], rounds: int, size: int, columns: int
-) -> tuple[list[tuple[Array, Array]], Integers]:
+def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) -> Drawn:
     """Draw samples for up to so many rounds, in the last of which data may end, or have ended.
 
     Parameters
@@ -180,13 +181,6 @@ def draw_rounds(
         At least 1.
     columns : int
         p + q, the numbers of a sample.
-
-    Returns
-    -------
-    drawn : list of tuple of Array
-        For each agent all of its points (n, p) and targets (n, q).
-    counts : Array
-        (T, V) how many of them belong to each round.
     """
     known = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
     drawn: list[tuple[Array, Array]] = []
@@ -200,7 +194,7 @@ def draw_rounds(
             if len(points) < known * b:
                 counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
         drawn.append((points, targets))
-    return drawn, counts
+    return Drawn(drawn, counts)
 
 
 def sizes_ahead(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelswarm.arrays import AnyArray, Array
+from kernelswarm.arrays import AnyArray, Array, Booleans
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.distortion import rounded_up
@@ -90,6 +90,10 @@ class Inbox:
         """By edge and the round in which they were sent."""
         self.last = np.full(len(senders), NO_ANSWER)
         """The rounds of the last messages sent on each edge, arrived or not."""
+        self.asks = flags(neighborhood.asks, len(senders))
+        """Whether the node asks each neighbour."""
+        self.asked = flags(neighborhood.asked, len(senders))
+        """Whether each neighbour asks the node."""
         self.latest: list[Array | None] = [None] * len(senders)
         """What each neighbour drew in the last round that it was awake, as links change it; symmetric form only."""
 
@@ -128,6 +132,11 @@ class Inbox:
         for (e, sent, due, carried, previous, answered), (mine, theirs), dual, points in entries:
             values, answer = next(own) if mine else None, next(answers) if theirs else None
             self.packets[e][sent] = Packet(due, carried, previous, answered, points, values, answer, dual)
+
+
+def flags(given: Sequence[bool], degree: int) -> Booleans:
+    """Return what is given for each edge, which is true where nothing is, (deg,)."""
+    return np.array(given[:degree] or (True,) * degree, dtype=np.bool_)
 
 
 def stacked(name: str, arrays: Sequence[Array]) -> dict[str, AnyArray]:

@@ -14,7 +14,19 @@ import numpy as np
 from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import cube, line, table
-from kernelswarm.agents.nodes.arrays import LOSS_DERIVATIVES, LOSS_VALUES, Counts, Kinds, Links, Mail, Realized, Terms
+from kernelswarm.agents.nodes.arrays import (
+    DONE,
+    LARGE_VALUES,
+    LOSS_DERIVATIVES,
+    LOSS_VALUES,
+    RETURNED,
+    Counts,
+    Kinds,
+    Links,
+    Mail,
+    Realized,
+    Terms,
+)
 from kernelswarm.agents.nodes.inbox import NO_ANSWER, SENT, SILENT
 from kernelswarm.agents.nodes.lossy_rounds import send_nothing
 from kernelswarm.agents.nodes.node import PRIMING
@@ -69,69 +81,101 @@ def mixture_work(links: Links, members: int, size: int, outputs: int) -> Mixture
     )
 
 
+class MixtureExchange(NamedTuple):
+    """The logarithms of mixture weights that nodes with copies have received and sent."""
+
+    mail: Mail
+    counts: Counts
+    terms: Terms
+    received: Array  # (E, K) the last received from each neighbour
+    asks: Booleans  # (E,) whether the node asks the neighbour
+    asked: Booleans  # (E,) whether the neighbour asks the node
+    sent_at: Integers  # (V,) the rounds in which the nodes were awake last
+    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
+
+
+class Outcomes(NamedTuple):
+    """The copies' values at samples, which lie by nodes or by rounds: ``(A, B)`` is (V, T) or (T, V)."""
+
+    predicted: Array  # (K, A, B, b, C)
+    targets: Array  # (A, B, b, q)
+    samples: Integers  # (T, V) the number of samples
+    mixtures: Array  # (A, B, b, C) filled with the mixtures' values at the samples; or (0, 0, 0, 0)
+    by_nodes: bool
+
+
 @nogil(makes_arrays=False)
 def update_mixture_weights(
     ensemble: Ensemble,
     kinds: Kinds,
     links: Links,
-    predicted: Array,  # (K, V, rounds, b, C)
-    targets: Array,  # (V, rounds, b, q) of the samples learned from in each round
-    samples: Integers,  # (rounds, V) the number of samples
-    mixtures: Array,  # (V, rounds, b, C) filled with the mixtures' values at the samples; or (0, 0, 0, 0)
+    outcomes: Outcomes,
     work: MixtureWork,
-    first: int,  # the first round, by its place in ``targets``
+    exchange: MixtureExchange,
+    realized: Realized,
+    first: int,  # round of the network
     count: int,
     diverged: float,
-) -> tuple[int, int]:
-    """Update mixture weights for ``count`` rounds; returns the rounds completed, and the node with a large mixture."""
-    nodes, logs = predicted.shape[1], ensemble.logs
-    members = logs.shape[1]
-    for t in range(first, first + count):
-        ensemble.turn[0] = t - first
+) -> tuple[int, int, int]:
+    """Update mixture weights for ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    mail, counts, terms, awake = exchange.mail, exchange.counts, exchange.terms, realized.awake
+    nodes, slots = len(ensemble.lengths), mail.points.shape[0]
+    for now in range(first, first + count):
+        place = now - PRIMING - realized.first
+        ensemble.turn[0] = now - first
+        for i in range(nodes if terms.forgets else 0):
+            if awake[i, place] and exchange.sent_at[i] != now - 1 and exchange.begun[i] != now:
+                return RETURNED, now - first, i
+        receive(links, mail, counts, False, terms, awake, place, now)
         for i in range(nodes):
             ensemble.turn[1] = i
-            begin, degree = links.start[i], links.start[i + 1] - links.start[i]
-            for e in range(degree):
-                for k in range(members):
-                    work.received[e, k] = logs[links.other[begin + e], k]
-            if not weigh(i, t, degree, samples[t, i], ensemble, kinds, predicted, targets, work, diverged):
-                return t - first, i
-            keep_mixture(i, t, samples[t, i], mixtures, work)
+            if awake[i, place]:
+                if now >= PRIMING:
+                    degree = gather(i, now, links, work, exchange)
+                    if not weigh(i, counts.cursor[i], degree, ensemble, kinds, outcomes, work, diverged):
+                        return LARGE_VALUES, now - first, i
+                    counts.learned[i] += 1
+                counts.cursor[i] += 1
         for i in range(nodes):  # after all have received the logarithms before
-            fill_logs(i, ensemble)
-    return count, -1
+            if awake[i, place]:
+                fill_logs(i, ensemble)
+                send(i, now, links, ensemble.logs, exchange, realized.active, place)
+            else:
+                send_nothing(i, links, mail, now)
+        for e in range(realized.deliveries.shape[0]):
+            mail.deliveries[now % slots, e] = realized.deliveries[e, place]
+    return DONE, count, 0
 
 
 @force_inline
 def weigh(
     i: int,
-    t: int,  # the round, by its place in ``predicted``
+    t: int,  # the place of its samples
     degree: int,  # the number of neighbours with a message
-    size: int,  # the number of its samples
     ensemble: Ensemble,
     kinds: Kinds,
-    predicted: Array,
-    targets: Array,
+    outcomes: Outcomes,
     work: MixtureWork,
     diverged: float,
 ) -> bool:
     """Update node i's mixture weights by its neighbours' and by its samples of a round; False where its mixture is too
     large."""
-    members, nodes, rounds, room, outputs = predicted.shape
-    width, most = targets.shape[3], ensemble.states.shape[1]
+    predicted, targets, samples, mixtures, by_nodes = outcomes
+    (members, rows, columns, room, outputs), size = predicted.shape, samples[t, i]
+    width, most, place = targets.shape[3], ensemble.states.shape[1], i * columns + t if by_nodes else t * columns + i
     functions, numbers, mixture_weights = ensemble.functions, ensemble.numbers, work.mixture_weights
     values, losses = cube(work.values, 0, members, size, outputs), line(work.losses, 0, size)
     mixture, gradients = table(work.mixture, 0, size, outputs), table(work.gradients, 0, size, outputs)
     kind, state = kinds.of[i], line(ensemble.states, i * most, ensemble.lengths[i])
     loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-    wanted = table(targets, (i * rounds + t) * room * width, size, width)
+    wanted = table(targets, place * room * width, size, width)
     receive_at(functions[RECEIVE])(numbers, state, table(work.received, 0, degree, members))
     if not size:
         return True
     mixture_weights_at(functions[MIXTURE_WEIGHTS])(numbers, state, mixture_weights)
     values_of = loss_values_at(kinds.functions[kind, LOSS_VALUES])
     for k in range(members):
-        own = table(predicted, ((k * nodes + i) * rounds + t) * room * outputs, size, outputs)
+        own = table(predicted, (k * rows * columns + place) * room * outputs, size, outputs)
         copy_matrix(own, table(values, k * size * outputs, size, outputs))
         values_of(loss_numbers, own, wanted, losses)
         work.lost[k] = total(losses)
@@ -148,6 +192,8 @@ def weigh(
         for c in range(outputs):
             if not abs(mixture[n, c]) <= diverged * (1.0 + largest):
                 return False
+    if len(mixtures):
+        copy_matrix(mixture, table(mixtures, place * room * outputs, size, outputs))
     values_of(loss_numbers, mixture, wanted, losses)
     ensemble.loss[i] += total(losses)
     ensemble.samples[i] += size
@@ -167,84 +213,11 @@ def weigh(
 
 
 @force_inline
-def keep_mixture(i: int, t: int, size: int, mixtures: Array, work: MixtureWork) -> None:
-    """Keep the values of node i's mixture at its samples of a round, where bands need them."""
-    _, rounds, room, outputs = mixtures.shape
-    if rounds:
-        kept = table(mixtures, (i * rounds + t) * room * outputs, size, outputs)
-        copy_matrix(table(work.mixture, 0, size, outputs), kept)
-
-
-@force_inline
 def fill_logs(i: int, ensemble: Ensemble) -> None:
     """Fill in the logarithms that node i sends from now on."""
     members, most = ensemble.logs.shape[1], ensemble.states.shape[1]
     state = line(ensemble.states, i * most, ensemble.lengths[i])
     send_at(ensemble.functions[SEND])(ensemble.numbers, state, line(ensemble.logs, i * members, members))
-
-
-# The part of the round that nodes with copies have beside their copies', on links that are not ideal.
-#
-# What nodes say of their copies travels as vectors do (:mod:`~kernelswarm.agents.nodes.receiving`), and is weighed
-# as on ideal links (:mod:`~kernelswarm.agents.nodes.mixture_weights`): here is what lies between.
-
-
-class MixtureExchange(NamedTuple):
-    """The logarithms of mixture weights that nodes with copies have received and sent."""
-
-    mail: Mail
-    counts: Counts
-    terms: Terms
-    received: Array  # (E, K) the last received from each neighbour
-    asks: Booleans  # (E,) whether the node asks the neighbour
-    asked: Booleans  # (E,) whether the neighbour asks the node
-    sent_at: Integers  # (V,) the rounds in which the nodes were awake last
-    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
-
-
-@nogil(makes_arrays=False)
-def update_lossy_mixture_weights(
-    ensemble: Ensemble,
-    kinds: Kinds,
-    links: Links,
-    predicted: Array,  # (K, V, 1, b, C)
-    targets: Array,  # (V, 1, b, q)
-    samples: Integers,  # (V,)
-    mixtures: Array,  # (V, 1, b, C) filled with the mixtures' values at the samples; or (0, 0, 0, 0)
-    work: MixtureWork,
-    exchange: MixtureExchange,
-    realized: Realized,
-    now: int,  # round of the network
-    diverged: float,
-) -> int:
-    """Update the mixture weights of the nodes awake; returns the node whose mixture is too large, or -1."""
-    mail, counts, slots, place = (
-        exchange.mail,
-        exchange.counts,
-        exchange.mail.points.shape[0],
-        now - PRIMING - realized.first,
-    )
-    receive(links, mail, counts, False, exchange.terms, realized.awake, place, now)
-    nodes = predicted.shape[1]
-    for i in range(nodes):
-        ensemble.turn[1] = i
-        if realized.awake[i, place]:
-            if now >= PRIMING:
-                degree = gather(i, now, links, work, exchange)
-                if not weigh(i, 0, degree, samples[i], ensemble, kinds, predicted, targets, work, diverged):
-                    return i
-                keep_mixture(i, 0, samples[i], mixtures, work)
-                counts.learned[i] += 1
-            counts.cursor[i] += 1
-    for i in range(nodes):
-        if realized.awake[i, place]:
-            fill_logs(i, ensemble)
-            send(i, now, links, ensemble.logs, exchange, realized.active, place)
-        else:
-            send_nothing(i, links, mail, now)
-    for e in range(realized.deliveries.shape[0]):
-        mail.deliveries[now % slots, e] = realized.deliveries[e, place]
-    return -1
 
 
 @force_inline

@@ -6,14 +6,13 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import feature_form, learner_form
 from kernelswarm.agents.nodes.agent import Agent, LossyAgent
-from kernelswarm.agents.nodes.lossy_population import LossyPopulation
 from kernelswarm.agents.nodes.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.nodes.node import Node
 from kernelswarm.agents.nodes.passes import obstacle
-from kernelswarm.agents.nodes.population import Population
+from kernelswarm.agents.nodes.population import LossyPopulation, Population
 from kernelswarm.agents.nodes.rounds import run_rounds
-from kernelswarm.agents.nodes.stacked import LossyStackedAgent, StackedAgent
-from kernelswarm.agents.nodes.stacked_population import LossyStackedPopulation, StackedPopulation
+from kernelswarm.agents.nodes.stacked import StackedAgent
+from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.nodes.summaries import SummaryNode
 from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
 from kernelswarm.agents.nodes.vector_population import LossyVectorPopulation, VectorPopulation
@@ -24,7 +23,7 @@ from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.summaries import SummaryRule
 
-AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation | SummaryPopulation
+AnyPopulation = Population | VectorPopulation | StackedPopulation | SummaryPopulation
 
 
 def _in_plain_python(rule: AnyRule) -> str | None:
@@ -69,8 +68,7 @@ def populated(nodes: Sequence[Node]) -> AnyPopulation:
         return LossyVectorPopulation(on_lossy_links) if on_lossy_links else VectorPopulation(vectors)
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
-        late = [node for node in stacked if isinstance(node, LossyStackedAgent)]
-        return LossyStackedPopulation(late) if late else StackedPopulation(stacked)
+        return StackedPopulation(stacked)
     agents = [node for node in nodes if isinstance(node, Agent)]
     lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
     return LossyPopulation(lossy) if lossy else Population(agents)

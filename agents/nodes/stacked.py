@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -15,17 +15,26 @@ from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.nodes.node import Draws, Node, Tally
 from kernelswarm.agents.nodes.snapshot import arrays_of, put
 from kernelswarm.arrays import AnyArray, Array
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Rule, StackedRule
-from kernelswarm.protocols.links.links import IDEAL
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, StackedRule
+from kernelswarm.protocols.links.clocks import Synchronous
+from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.links.realization import Conditions
+
+PERFECT = Conditions(Links(max_age=0), Synchronous(), (0, 0))
+"""The conditions of what nodes say of their copies on ideal links."""
+
+BYTES = 8.0
+"""Of a share, which is sent as it is."""
 
 
 class StackedAgent(Node):
     """A node whose copies learn from the same samples, each as it would alone.
 
     In a round the node first weighs its copies by what they say of its samples, then each takes its step. A message
-    holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares. Rounds
-    run in arrays (:class:`~kernelswarm.agents.nodes.stacked_population.StackedPopulation`).
+    holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares. All
+    copies meet the same link conditions. Of each neighbour's opinion on the copies the node keeps the newest that has
+    arrived, however old; where it does not ask a neighbour, that has none. A node that is not awake does nothing.
+    Rounds run in arrays (:class:`~kernelswarm.agents.nodes.stacked_population.StackedPopulation`).
 
     Parameters
     ----------
@@ -35,6 +44,8 @@ class StackedAgent(Node):
         The learner that there are copies of; its functions are :class:`Averageable`.
     rule : StackedRule
         The protocol.
+    conditions : Conditions or None
+        Links and clock, where they are not ideal.
     """
 
     def __init__(
@@ -47,12 +58,39 @@ class StackedAgent(Node):
         inputs: int,
         outputs: int,
         targets: int,
+        conditions: Conditions | None = None,
     ) -> None:
         super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs, targets)
         self.rule = rule
-        self.ensemble = [self._copy(neighborhood, slots, member) for member in rule.members]
+        self.ensemble = [
+            Agent(neighborhood, slots, learner, member, source, inputs, outputs, targets)
+            if conditions is None
+            else LossyAgent(
+                neighborhood, slots, learner, member, source, inputs, outputs, targets, conditions=conditions
+            )
+            for member in rule.members
+        ]
+        for copy in [copy for copy in self.ensemble if copy.neighbors][1:]:
+            copy.without_points = True
         self.state = self.ensemble[0].state
-        self.links = rule.begin(neighborhood)
+        degree = len(self.neighbors)
+        if conditions is None:
+            self.conditions = PERFECT
+        else:
+            self.conditions = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
+            self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        self.inbox = Inbox(self.conditions, neighborhood, self.neighbors)
+        neighbors = np.array(self.neighbors, dtype=np.int64)[self.inbox.asks]
+        self._asking = replace(neighborhood, neighbors=tuple(neighbors.tolist()))
+        self.sent_at = NO_ANSWER
+        """The round in which it was awake last."""
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Give all copies the same weight, and forget the neighbours' mixture weights."""
+        self.links = self.rule.begin(self._asking)
+        self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
+        """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
 
     def gather(self) -> None:
         """Take over the copies' points in flight, and the state of the first, which may have begun anew."""
@@ -83,22 +121,10 @@ class StackedAgent(Node):
             copy.restart_tally()
         return super().restart_tally()
 
-    def sent(self) -> int:
-        """Return the count of numbers that the copies have sent, with the points of each."""
-        return sum(copy.tally.scalars_sent for copy in self.ensemble)
-
-    def besides(self, rounds: int, points: int) -> int:
-        """Return the count of numbers that the node has sent beyond its copies: mixture weights, and points once.
-
-        Parameters
-        ----------
-        rounds : int
-            In how many rounds.
-        points : int
-            The numbers of the points that one copy has sent to each neighbour in them.
-        """
-        talking = sum(bool(copy.neighbors) for copy in self.ensemble)
-        return len(self.neighbors) * (rounds * len(self.ensemble) - max(0, talking - 1) * points)
+    def sent(self) -> tuple[int, float]:
+        """Return the counts of numbers and of bytes that the copies have sent."""
+        tallies = [copy.tally for copy in self.ensemble]
+        return sum(tally.scalars_sent for tally in tallies), sum(tally.bytes_sent for tally in tallies)
 
     def add_up(self, rounds: int, scalars: int) -> None:
         """Take over the copies' sums after some rounds, in which the node has sent so many numbers."""
@@ -114,96 +140,29 @@ class StackedAgent(Node):
         )
 
     def further_arrays(self) -> dict[str, AnyArray]:
-        return {
+        """Return the snapshots of all copies; on unreliable links, also the mixture weights received."""
+        arrays = {
             f"copies.{k}.{name}": array
             for k, copy in enumerate(self.ensemble)
             for name, array in arrays_of(copy).items()
         }
+        if self.tally.traffic is not None:  # else all that was sent last arrives in the round to come
+            arrays |= {
+                "lossy.now": np.array([self.now, self.sent_at]),
+                "lossy.received": self.received.copy(),
+                "lossy.traffic": self.tally.traffic.copy(),
+                **self.inbox.arrays(),
+            }
+        return arrays
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
         for k, copy in enumerate(self.ensemble):
             start = f"copies.{k}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
             put(copy, own)
-
-    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule) -> Agent:
-        """Return a copy under one protocol."""
-        return Agent(neighborhood, slots, self.learner, member, self.source, *self._sizes())
-
-    def _sizes(self) -> tuple[int, int, int]:
-        return self.width, self.outputs, self.targets.shape[1]
-
-
-# A node with several copies of its learner on unreliable links.
-
-BYTES = 8.0
-"""Of a share, which is sent as it is."""
-
-
-class LossyStackedAgent(StackedAgent):
-    """A node with several copies of its learner on unreliable links or with a clock of its own.
-
-    It is the :class:`StackedAgent` as long as every message arrives in time. All copies meet the same link conditions,
-    each as it would alone, since they travel in one message. Of each neighbour's opinion on the copies the node keeps
-    the newest that has arrived, however old; where it does not ask a neighbour, that has none. A node that is not awake
-    does nothing.
-
-    Parameters
-    ----------
-    neighborhood, slots, learner, rule, source, inputs, outputs, targets
-        As of :class:`StackedAgent`.
-    conditions : Conditions
-        Links and clock.
-    """
-
-    def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
-        self._conditions = conditions
-        super().__init__(neighborhood, *parts)
-        degree = len(self.neighbors)
-        asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
-        self.asks, self.asked = asks, np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
-        self._asking = replace(neighborhood, neighbors=tuple(np.array(self.neighbors, dtype=np.int64)[asks].tolist()))
-        as_it_is = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
-        self.conditions = as_it_is
-        """Links and clock, of what it says of its copies."""
-        self.inbox = Inbox(as_it_is, neighborhood, self.neighbors)
-        self.sent_at = NO_ANSWER
-        """The round in which it was awake last."""
-        self.begin_anew()
-        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        talking = [cast(LossyAgent, copy) for copy in self.ensemble if copy.neighbors]
-        for copy in talking[1:]:
-            copy.without_points = True
-
-    def begin_anew(self) -> None:
-        """Give all copies the same weight, and forget the neighbours' mixture weights."""
-        self.links = self.rule.begin(self._asking)
-        self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
-        """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
-
-    def further_arrays(self) -> dict[str, AnyArray]:
-        """Return the snapshots of all copies, and the mixture weights received from neighbours."""
-        assert self.tally.traffic is not None
-        return {
-            **super().further_arrays(),
-            "lossy.now": np.array([self.now, self.sent_at]),
-            "lossy.received": self.received.copy(),
-            "lossy.traffic": self.tally.traffic.copy(),
-            **self.inbox.arrays(),
-        }
-
-    def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over what :meth:`further_arrays` returned."""
-        super().take_further(arrays)
-        self.now, self.sent_at = arrays["lossy.now"].tolist()
-        self.received, self.tally.traffic = arrays["lossy.received"].copy(), arrays["lossy.traffic"].copy()
-        self.inbox.take_over(arrays)
-
-    def bytes_of_copies(self) -> float:
-        """Return the bytes that the copies have sent, with the points counted once."""
-        return sum(copy.tally.bytes_sent for copy in self.ensemble)
-
-    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule) -> Agent:
-        """Return a copy under one protocol."""
-        parts = (slots, self.learner, member, self.source, *self._sizes())
-        return LossyAgent(neighborhood, *parts, conditions=self._conditions)
+        self.sent_at = self.now - 1
+        if "lossy.now" in arrays:
+            self.now, self.sent_at = arrays["lossy.now"].tolist()
+            self.received, self.tally.traffic = arrays["lossy.received"].copy(), arrays["lossy.traffic"].copy()
+            self.inbox.take_over(arrays)

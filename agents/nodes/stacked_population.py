@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelswarm.agents.learners.plain_features import learner_forms
-from kernelswarm.agents.nodes.agent import LossyAgent
-from kernelswarm.agents.nodes.arrays import ABSENT, NO_VARIANCES, Flight, Kinds
-from kernelswarm.agents.nodes.drawing import NOT_KEPT, Laid, ahead, draw_rounds
-from kernelswarm.agents.nodes.filling import joined, kinds_of, outside_of
-from kernelswarm.agents.nodes.lossy_filling import (
+from kernelswarm.agents.nodes.agent import Agent, LossyAgent
+from kernelswarm.agents.nodes.arrays import ABSENT, LARGE_VALUES, NO_VARIANCES, RETURNED, Flight
+from kernelswarm.agents.nodes.drawing import NOT_KEPT, follow_steps
+from kernelswarm.agents.nodes.filling import (
     MessageLayout,
     counts_of,
+    joined,
+    kinds_of,
     mail_of,
     packets_of,
     realization_of,
@@ -21,18 +22,18 @@ from kernelswarm.agents.nodes.lossy_filling import (
     send_again,
     terms_of,
 )
-from kernelswarm.agents.nodes.lossy_population import LossyPopulation
 from kernelswarm.agents.nodes.mixture_weights import (
     Ensemble,
     MixtureExchange,
+    Outcomes,
     mixture_work,
-    update_lossy_mixture_weights,
     update_mixture_weights,
 )
-from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, DivergenceError, follow_bands
-from kernelswarm.agents.nodes.population import Population
-from kernelswarm.agents.nodes.stacked import BYTES, LossyStackedAgent, StackedAgent
+from kernelswarm.agents.nodes.node import DIVERGED, DivergenceError, follow_bands
+from kernelswarm.agents.nodes.population import LossyPopulation, Population
+from kernelswarm.agents.nodes.stacked import BYTES, StackedAgent
 from kernelswarm.agents.nodes.vector_population import NO_DUALS
+from kernelswarm.agents.nodes.vectors import HandedStates
 from kernelswarm.agents.parts.plain_parts import AtTurn, fill, kept
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
@@ -40,7 +41,6 @@ from kernelswarm.protocols.contract import Predictions
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.ensemble.stacking import LEARN, MIXTURE_WEIGHTS, RECEIVE, SEND, CompiledStackedRule
-from kernelswarm.protocols.parameters.contract import packed, unpacked
 
 # A protocol with copies for compiled rounds, whether it is compiled or not.
 
@@ -53,8 +53,8 @@ def ensembles_form(nodes: Sequence[StackedAgent]) -> HandedEnsembles | PlainEnse
         return PlainEnsembles(nodes)
 
 
-class HandedEnsembles:
-    """A protocol with compiled functions, which change the nodes' states in arrays.
+class HandedEnsembles(HandedStates):
+    """A protocol with compiled functions.
 
     Parameters
     ----------
@@ -65,16 +65,8 @@ class HandedEnsembles:
     """
 
     def __init__(self, nodes: Sequence[StackedAgent], rule: CompiledStackedRule) -> None:
-        self._nodes, self.rule = nodes, rule
-
-    def pack(self, place: int) -> Array:
-        """Return a node's state of the protocol as a vector."""
-        return packed(self._nodes[place].links)
-
-    def unpack(self, place: int, vector: Array) -> None:
-        """Set a node's state of the protocol from a vector."""
-        node = self._nodes[place]
-        node.links = unpacked(node.links, vector)
+        super().__init__(nodes)
+        self.rule = rule
 
 
 class PlainEnsembles:
@@ -134,6 +126,7 @@ class StackedPopulation:
 
     The copies under one protocol are a :class:`~kernelswarm.agents.nodes.population.Population`, and all of them
     learn from the same samples for some rounds. Then the nodes update their mixture weights by the copies' values.
+    Mixture weights travel as vectors do on unreliable links; on ideal ones all of them arrive in their round.
 
     Parameters
     ----------
@@ -142,36 +135,48 @@ class StackedPopulation:
     """
 
     completed = 0
+    answers = symmetric = sends_duals = False
+    """The layout of messages that hold mixture weights alone."""
 
     def __init__(self, agents: Sequence[StackedAgent]) -> None:
         self.agents = agents
         first = agents[0]
-        self.populations = [Population([agent.ensemble[k] for agent in agents]) for k in range(len(first.ensemble))]
-        self._outside = outside_of(agents)
-        self._widest = max(self.populations, key=lambda each: len(each.links.other))  # of a copy that communicates
-        self.places = {agent.node: i for i, agent in enumerate(agents)}
-        self.places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
-        self._links = self._widest.links
-        self._kinds = kinds_of_nodes(agents)
-        self._outputs = first.outputs
-        self._batches = self._widest.batches
-        self._predicted = np.zeros((0, 0, 0, 0, 0))
-        self._banded, self._mixtures = any(agent.band is not None for agent in agents), NOT_KEPT
-        room = self._batches.targets.shape[2]
-        self._work = mixture_work(self._links, len(self.populations), room, self._outputs)
+        self.populations = [_copies([agent.ensemble[k] for agent in agents]) for k in range(len(first.ensemble))]
+        self._talking = max(self.populations, key=lambda each: len(each.links.other))
+        self.places, self.links = self._talking.places, self._talking.links
+        labels, members = list(self.places), len(self.populations)
+        self._kinds = kinds_of(agents, learner_forms([agent.learner for agent in agents]))
         self._protocol = ensembles_form(agents)
-        self._ensemble = ensemble_of(agents, self._protocol, len(self.places))
-        self.restart_sums()
+        self._ensemble = ensemble_of(agents, self._protocol, len(labels))
+        self._work = mixture_work(self.links, members, self._talking.outcomes[0].shape[2], first.outputs)
+        self._layout, self._ones = MessageLayout(1, members, 0), np.ones(len(labels), dtype=np.int64)
+        self._exchange = MixtureExchange(
+            mail=mail_of(agents, self.links, self.places, self._layout),
+            counts=counts_of(agents, self.links),
+            terms=terms_of(agents, self.links, labels),
+            received=np.concatenate([np.zeros((0, members)), *[agent.received for agent in agents]]),
+            asks=np.concatenate([agent.inbox.asks for agent in agents]),
+            asked=np.concatenate([agent.inbox.asked for agent in agents]),
+            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
+            begun=np.full(len(agents), ABSENT),
+        )
         self._sent = [agent.sent() for agent in agents]  # at the last call of :meth:`sync`
-        self._at = 0  # the next round, by its place in the batches
+        self._realization = realization_of(agents, self.links, labels)
         self._now = first.now
-        self._counted = 0  # the first round whose samples are not counted yet
-        self._since_sync = np.zeros((2, len(agents)), dtype=np.int64)  # samples and points
+        sends = self._exchange.sent_at == self._now - 1
+        everywhere = np.ones(len(self.links.other), dtype=np.bool_)
+        said = self._ensemble.logs[: len(agents)]
+        send_again(self._exchange.mail, self.links, self._realization, self._now, sends, said, everywhere)
+        self._drawn = 0  # the rounds whose samples have been drawn
+        self._ensemble.loss[:] = [agent.tally.loss for agent in agents]
+        self._banded, self._late = any(agent.band is not None for agent in agents), first.tally.traffic is not None
 
-    @property
-    def logs(self) -> Array:
-        """The logarithms of mixture weights sent last, with room for those received next, (V + outside, K)."""
-        return self._ensemble.logs
+    def flight(self) -> Flight:
+        """Return the mixture weights sent last, with room for those received next."""
+        mail, nothing, ones = self._exchange.mail, np.zeros((0, 1, 0)), self._ones
+        slot, none = (self._now - 1) % len(mail.points), (nothing, nothing, NO_VARIANCES, NO_VARIANCES)
+        sent = mail.points[slot], *none, NO_DUALS, NO_DUALS, ones, ones, ones
+        return Flight(*sent, mail.previous[slot], mail.answered[slot])
 
     def run(self, rounds: int) -> None:
         """Run ``rounds`` rounds.
@@ -181,42 +186,35 @@ class StackedPopulation:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left, self.completed = rounds, 0
-        while left:
-            known = self._batches.points.shape[1] - 2 - self._at
-            if not known:
-                self._draw(left)
-                continue
-            count = min(left, known if self._now >= PRIMING else 1)
-            self._run_rounds(count)
-            self._at += count
-            self._now += count
-            self.completed += count
-            left -= count
+        self.completed = 0
+        while self.completed < rounds:
+            known = self._drawn - int(self._exchange.counts.cursor.max())
+            if known:
+                self._run_rounds(min(rounds - self.completed, known))
+            else:
+                self._draw(rounds - self.completed)
 
     def sync(self) -> None:
         for each in self.populations:
             each.sync()
-        self._count()
-        rounds = max(0, self._now - PRIMING) - self.agents[0].round
-        known, since = self._ensemble, self._since_sync.T.tolist()
-        for i, (agent, (samples, points)) in enumerate(zip(self.agents, since, strict=True)):
+        known, counts = self._ensemble, self._exchange.counts
+        for i, agent in enumerate(self.agents):
+            steps, numbers, edges = int(counts.learned[i]), int(counts.scalars[i]), self._edges(i)
+            agent.now, agent.sent_at = self._now, int(self._exchange.sent_at[i])
             self._protocol.unpack(i, known.states[i])
-            agent.now = self._now
-            agent.round += rounds
-            agent.samples += samples
-            agent.tally.samples += samples
+            agent.round += steps
+            agent.tally.samples += int(known.samples[i]) - agent.samples
+            agent.samples = int(known.samples[i])
             agent.tally.loss = float(known.loss[i])
             agent.largest_target = float(known.largest_target[i])
-            agent.add_up(rounds, agent.sent() - self._sent[i] + agent.besides(rounds, points * agent.width))
-            self._sent[i] = agent.sent()
-        self._since_sync[:] = 0
-
-    def _count(self) -> None:
-        """Count the samples that nodes have learned from, and the points of a copy that communicates."""
-        learned, self._counted = slice(self._counted, self._at), self._at
-        counted = self._batches.samples, self._batches.sent[:, : len(self.agents)]
-        self._since_sync += np.stack([counts[learned].sum(axis=0) for counts in counted])
+            agent.received = self._exchange.received[edges].copy()
+            (scalars, size), (sent, sent_size) = agent.sent(), self._sent[i]
+            agent.add_up(steps, scalars - sent + numbers)
+            if self._late:
+                agent.tally.traffic = counts.traffic[edges].copy()
+                agent.tally.bytes_sent += size - sent_size + BYTES * numbers
+            self._sent[i] = scalars, size
+        counts.learned[:], counts.scalars[:] = 0, 0
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -225,74 +223,114 @@ class StackedPopulation:
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Hand the samples in flight back to the nodes, after :meth:`sync`; returns those drawn ahead, by node."""
-        for each in self.populations:
-            each.scatter()
-        for agent in self.agents:
+        """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
+        drawn = [each.scatter() for each in self.populations]
+        mail, terms = self._exchange.mail, self._exchange.terms
+        for i, agent in enumerate(self.agents):
             agent.gather()
-        return self._batches.since(self._at).behind()
+            edges = self._edges(i)
+            given = self._layout, self._now, terms.reach, terms.bits
+            agent.inbox.packets = [packets_of(mail, self.links, e, *given) for e in range(edges.start, edges.stop)]
+            agent.inbox.last = mail.last[edges].copy()
+        return drawn[0]
+
+    def _edges(self, i: int) -> slice:
+        return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
 
     def _draw(self, rounds: int) -> None:
         """Draw the samples of at most ``rounds`` further rounds."""
-        self._count()
-        ensemble, nodes, widest = len(self.populations), len(self.agents), self._widest
-        columns = self._batches.points.shape[3] + self._batches.targets.shape[3] + ensemble * self._outputs
-        drawn = draw_rounds(self.agents, ahead(rounds, self._now - PRIMING), widest.room, columns)
-        self._batches = widest.batches.since(self._at).followed_by(*drawn)
-        self._predicted = np.zeros((ensemble, nodes, *self._batches.targets.shape[1:3], self._outputs))
-        self._mixtures = np.zeros(self._predicted.shape[1:]) if self._banded else NOT_KEPT
-        for each, predicted in zip(self.populations, self._predicted, strict=True):
-            alike = each.room == widest.room and len(each.places) == len(widest.places)
-            own = self._batches if alike else each.batches.since(self._at).followed_by(*drawn)
-            each.load(own, predicted)
-        self._at = self._counted = 0
+        talking = self._talking
+        drawn = talking.draw(self.agents, rounds)
+        talking.load(drawn)
+        for each in self.populations:
+            if each is not talking:
+                each.load(drawn, talking)
+        targets, samples = talking.outcomes
+        predicted = np.zeros((len(self.populations), *targets.shape[:3], self.agents[0].outputs))
+        for each, part in zip(self.populations, predicted, strict=True):
+            each.predicted = part
+        mixtures = np.zeros(predicted.shape[1:]) if self._banded else NOT_KEPT
+        self._outcomes = Outcomes(predicted, targets, samples, mixtures, not self._late)
+        self._drawn = len(drawn.counts)
+        self._exchange.counts.cursor[:] = 0
+
+    def _begin_anew(self) -> None:
+        """Reset the nodes that come back in the round to come."""
+        exchange, now = self._exchange, self._now
+        happens, place = realized_from(self._realization, now)
+        awake = happens.awake[:, place]
+        for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
+            agent, edges = self.agents[i], self._edges(i)
+            agent.begin_anew()
+            state = self._protocol.pack(i)
+            self._ensemble.states[i, : len(state)] = state
+            exchange.received[edges] = agent.received
+            due = exchange.mail.due[:, edges]
+            due[due < now] = ABSENT
+            exchange.begun[i] = now
 
     def _run_rounds(self, count: int) -> None:
-        """Run some rounds whose samples have been drawn."""
-        errors: list[DivergenceError] = []
+        """Run some rounds whose samples have been drawn; raises for the first node that cannot."""
+        errors: list[tuple[int, int, DivergenceError]] = []
         for each in self.populations:
             failed = True
             try:
                 each.run(count)
                 failed = False
             except DivergenceError as error:
-                errors.append(error)
-                count = error.round - (self._now - PRIMING)  # another copy may diverge before
+                errors.append((each.completed, error.node, error))
+                count = each.completed + 1  # another copy may diverge before
                 failed = False
             finally:
                 self.completed += each.completed if failed else 0
-        completed, place = count, -1
-        if self._now >= PRIMING:  # before, nobody has anything to weigh
-            with AtTurn(self, self._ensemble.turn):
-                completed, place = update_mixture_weights(
-                    self._ensemble,
-                    self._kinds,
-                    self._links,
-                    self._predicted,
-                    self._batches.targets,
-                    self._batches.samples,
-                    self._mixtures,
-                    self._work,
-                    self._at,
-                    count,
-                    DIVERGED,
-                )
-        if self._banded:
-            follow_bands(self.agents, self._mixtures, *self._batches[1:3], self._at, completed)
-        first = min(errors, key=lambda error: (error.round, error.node), default=None)
-        if place >= 0:
-            agent = self.agents[place]
-            agent.round = self._now - PRIMING + completed
-            if first is None or (agent.round + 1, agent.node) <= (first.round, first.node):
-                agent.largest_target = float(self._ensemble.largest_target[place])
-                agent.check_values(self._work.mixture[: self._batches.samples[self._at + completed, place]])
+        first, done = min(errors, key=lambda entry: entry[:2], default=None), 0
+        while done < count:
+            completed, node = self._update(count - done)
+            done += completed
+            if node >= 0 and (first is None or (done, self.agents[node].node) <= first[:2]):
+                self.sync()
+                at = self._exchange.counts.cursor[node], node
+                self.agents[node].check_values(self._work.mixture[: self._outcomes.samples[at]])
+            if node >= 0:
+                break
         if first is not None:
-            raise first
+            raise first[2]
+
+    def _update(self, count: int) -> tuple[int, int]:
+        """Update mixture weights for some rounds; returns how many, and the node with a large mixture, or -1."""
+        happens, place = realized_from(self._realization, self._now)
+        cursor, outcomes = self._exchange.counts.cursor, self._outcomes
+        before = cursor.tolist()
+        with AtTurn(self, self._ensemble.turn):
+            reason, completed, node = update_mixture_weights(
+                self._ensemble,
+                self._kinds,
+                self.links,
+                outcomes,
+                self._work,
+                self._exchange,
+                happens,
+                self._now,
+                min(count, happens.awake.shape[1] - place),
+                DIVERGED,
+            )
+        if self._banded:
+            known = outcomes.mixtures, outcomes.targets, outcomes.samples
+            if self._late:
+                follow_steps(self.agents, *known, before, cursor.tolist(), completed)
+            else:
+                follow_bands(self.agents, *known, before[0], completed)
+        self._now += completed
+        self.completed += completed
+        if reason == RETURNED:
+            self._begin_anew()
+        return completed, node if reason == LARGE_VALUES else -1
 
 
-def kinds_of_nodes(agents: Sequence[StackedAgent]) -> Kinds:
-    """Return the functions and the numbers of the different learners of the nodes' copies."""
-    return kinds_of(agents, learner_forms([agent.learner for agent in agents]))
+def _copies(agents: Sequence[Agent]) -> Population:
+    """Move the nodes' copies under one protocol into arrays."""
+    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    return LossyPopulation(lossy) if lossy else Population(agents)
 
 
 def ensemble_of(
@@ -318,210 +356,3 @@ def ensemble_of(
         distinct=np.array([agent.distinct for agent in agents], dtype=np.float64),
         turn=np.zeros(2, dtype=np.int64),
     )
-
-
-# Nodes with several copies of their learner, on links and by clocks that are not ideal, held in arrays.
-
-
-class LossyStackedPopulation:
-    """Nodes with copies in arrays, whose messages may be late or lost, and that may sleep.
-
-    The copies under one protocol are a :class:`~kernelswarm.agents.nodes.lossy_population.LossyPopulation`. All of
-    them run one round at a time, after the nodes have updated their mixture weights by the copies' values.
-
-    Parameters
-    ----------
-    agents : sequence of LossyStackedAgent
-        In sorted order of their labels.
-    """
-
-    completed = 0
-    answers = symmetric = sends_duals = False
-    """The layout of messages that hold mixture weights alone."""
-
-    def __init__(self, agents: Sequence[LossyStackedAgent]) -> None:
-        self.agents = agents
-        first = agents[0]
-        self.populations = [_copies(agents, k) for k in range(len(first.ensemble))]
-        talking = max(self.populations, key=lambda each: len(each.links.other))
-        self.places, self.links = talking.places, talking.links
-        labels, members = list(self.places), len(self.populations)
-        self._kinds = kinds_of_nodes(agents)
-        size, columns = max(agent.learner.batch_size for agent in agents), first.targets.shape[1]
-        self._protocol = ensembles_form(agents)
-        self._ensemble = ensemble_of(agents, self._protocol, len(labels))
-        self._work = mixture_work(self.links, members, size, first.outputs)
-        self._layout, self._ones = MessageLayout(1, members, 0), np.ones(len(labels), dtype=np.int64)
-        self._exchange = MixtureExchange(
-            mail=mail_of(agents, self.links, self.places, self._layout),
-            counts=counts_of(agents, self.links),
-            terms=terms_of(agents, self.links, labels),
-            received=np.concatenate([np.zeros((0, members)), *[agent.received for agent in agents]]),
-            asks=np.concatenate([agent.asks for agent in agents]),
-            asked=np.concatenate([agent.asked for agent in agents]),
-            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
-            begun=np.full(len(agents), ABSENT),
-        )
-        self._sent = [(agent.sent(), agent.bytes_of_copies()) for agent in agents]
-        self._realization = realization_of(agents, self.links, labels)
-        self._now = first.now
-        sends = self._exchange.sent_at == self._now - 1
-        everywhere = np.ones(len(self.links.other), dtype=np.bool_)
-        said = self._ensemble.logs[: len(agents)]
-        send_again(self._exchange.mail, self.links, self._realization, self._now, sends, said, everywhere)
-        self._ahead = Laid.nothing(len(agents), size, first.width, columns)
-        self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
-        banded = any(agent.band is not None for agent in agents)
-        self._mixtures = np.zeros((len(agents), 1, size, first.outputs)) if banded else NOT_KEPT
-
-    def flight(self) -> Flight:
-        """Return the mixture weights sent last, with room for those received next."""
-        mail, slot, nothing = (
-            self._exchange.mail,
-            (self._now - 1) % len(self._exchange.mail.points),
-            np.zeros((0, 1, 0)),
-        )
-        return Flight(
-            mail.points[slot],
-            nothing,
-            nothing,
-            NO_VARIANCES,
-            NO_VARIANCES,
-            NO_DUALS,
-            NO_DUALS,
-            self._ones,
-            self._ones,
-            self._ones,
-            mail.previous[slot],
-            mail.answered[slot],
-        )
-
-    def run(self, rounds: int) -> None:
-        """Run ``rounds`` rounds.
-
-        Raises
-        ------
-        DivergenceError
-            When a node's iteration grows without bound.
-        """
-        self.completed = 0
-        while self.completed < rounds:
-            if (self._exchange.counts.cursor == len(self._ahead.counts)).any():
-                self._draw(rounds - self.completed)
-            if self._exchange.terms.forgets:
-                self._begin_anew()
-            self._run_round()
-            self._now += 1
-            self.completed += 1
-
-    def sync(self) -> None:
-        for each in self.populations:
-            each.sync()
-        known, counts = self._ensemble, self._exchange.counts
-        for i, agent in enumerate(self.agents):
-            steps, numbers, edges = int(counts.learned[i]), int(counts.scalars[i]), self._edges(i)
-            agent.now, agent.sent_at = self._now, int(self._exchange.sent_at[i])
-            self._protocol.unpack(i, known.states[i])
-            agent.round += steps
-            agent.tally.samples += int(known.samples[i]) - agent.samples
-            agent.samples = int(known.samples[i])
-            agent.tally.loss = float(known.loss[i])
-            agent.largest_target = float(known.largest_target[i])
-            agent.received = self._exchange.received[edges].copy()
-            agent.tally.traffic = counts.traffic[edges].copy()
-            sent, size = self._sent[i]
-            agent.add_up(steps, agent.sent() - sent + numbers)
-            agent.tally.bytes_sent += agent.bytes_of_copies() - size + BYTES * numbers
-            self._sent[i] = agent.sent(), agent.bytes_of_copies()
-        counts.learned[:], counts.scalars[:] = 0, 0
-
-    def restart_sums(self) -> None:
-        """Begin new sums after a report."""
-        for each in self.populations:
-            each.restart_sums()
-        self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
-
-    def scatter(self) -> list[tuple[Array, Array]]:
-        """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
-        for each in self.populations:
-            each.scatter()
-        mail, terms = self._exchange.mail, self._exchange.terms
-        for i, agent in enumerate(self.agents):
-            agent.gather()
-            edges = self._edges(i)
-            given = self._layout, self._now, terms.reach, terms.bits
-            agent.inbox.packets = [packets_of(mail, self.links, e, *given) for e in range(edges.start, edges.stop)]
-            agent.inbox.last = mail.last[edges].copy()
-        return self._ahead.behind(self._exchange.counts.cursor.tolist())
-
-    def _edges(self, i: int) -> slice:
-        return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
-
-    def _draw(self, rounds: int) -> None:
-        """Draw the samples of at most ``rounds`` further rounds."""
-        cursors = self._exchange.counts.cursor
-        self._ahead = self._ahead.again(self.agents, cursors.tolist(), ahead(rounds, self._now))
-        cursors[:] = 0
-        for each in self.populations:
-            each.hand(self._ahead)
-
-    def _begin_anew(self) -> None:
-        """Reset the nodes that come back in the round to come, and their copies."""
-        for each in self.populations:
-            each.begin_anew()
-        exchange, now = self._exchange, self._now
-        happens, place = realized_from(self._realization, now)
-        awake = happens.awake[:, place]
-        for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
-            agent, edges = self.agents[i], self._edges(i)
-            agent.begin_anew()
-            state = self._protocol.pack(i)
-            self._ensemble.states[i, : len(state)] = state
-            exchange.received[edges] = agent.received
-            due = exchange.mail.due[:, edges]
-            due[due < now] = ABSENT
-            exchange.begun[i] = now
-
-    def _run_round(self) -> None:
-        """Update the nodes' mixture weights, then take the copies' steps; raises for the first node that cannot."""
-        happens, at = realized_from(self._realization, self._now)
-        flights = [each.in_flight for each in self.populations]
-        samples = flights[0][2].copy()  # the copies' steps move on to the next ones
-        errors: list[tuple[int, DivergenceError]] = []
-        with AtTurn(self, self._ensemble.turn):
-            place = update_lossy_mixture_weights(
-                self._ensemble,
-                self._kinds,
-                self.links,
-                np.stack([values for values, _, _ in flights])[:, :, np.newaxis],
-                flights[0][1][:, np.newaxis],
-                samples,
-                self._mixtures,
-                self._work,
-                self._exchange,
-                happens,
-                self._now,
-                DIVERGED,
-            )
-        if self._mixtures.size and place < 0:
-            if (pool := self.agents[0].pool) is not None:
-                pool.average()
-            for i in np.flatnonzero(happens.awake[:, at]).tolist():
-                known = slice(int(samples[i]))
-                self.agents[i].follow_band(self._mixtures[i, 0, known], flights[0][1][i, known])
-        for each in self.populations:
-            try:
-                each.run(1)
-            except DivergenceError as error:
-                errors.append((self.places[error.node], error))
-        first = min(errors, key=lambda entry: entry[0], default=None)
-        if place >= 0 and (first is None or place <= first[0]):
-            self.sync()
-            self.agents[place].check_values(self._work.mixture[: samples[place]])
-        if first is not None:
-            raise first[1]
-
-
-def _copies(agents: Sequence[LossyStackedAgent], k: int) -> LossyPopulation:
-    """Move the nodes' copies under one protocol into arrays."""
-    return LossyPopulation([copy for agent in agents if isinstance(copy := agent.ensemble[k], LossyAgent)])

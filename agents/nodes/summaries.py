@@ -12,7 +12,7 @@ from kernelswarm.agents.learners.certainty import Posterior
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.nodes.cells import ORIGIN, VERSION, Cells, Known, empty_cells, in_use, own_known
 from kernelswarm.agents.nodes.cells_fit import Gaussian, Observed, fit, logits, noise_and_ratio, scale_of, span
-from kernelswarm.agents.nodes.inbox import Inbox
+from kernelswarm.agents.nodes.inbox import Inbox, flags
 from kernelswarm.agents.nodes.node import Draws, Node
 from kernelswarm.agents.nodes.summaries_rounds import CellMail, empty_mail
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
@@ -70,7 +70,7 @@ class SummaryNode(Node):
         self.columns = self.classes or targets
         """The numbers of a cell's mean target."""
         degree = len(self.neighbors)
-        self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+        self.asked = flags(neighborhood.asked, degree)
         self.inbox = None if conditions is None else Inbox(conditions, neighborhood, self.neighbors)
         self.lengths = lengths_of(learner, inputs)
         self.cells = empty_cells(rule.cells, inputs, self.columns)

@@ -6,9 +6,8 @@ import numpy as np
 
 from kernelswarm.agents.nodes.cells import PLACES, Cells, laid, roomier
 from kernelswarm.agents.nodes.drawing import Laid, ahead
-from kernelswarm.agents.nodes.filling import links_of, outside_of
+from kernelswarm.agents.nodes.filling import links_of, outside_of, places_of_nodes, realization_of
 from kernelswarm.agents.nodes.inbox import POINTS
-from kernelswarm.agents.nodes.lossy_filling import realization_of
 from kernelswarm.agents.nodes.node import DIVERGED, PRIMING
 from kernelswarm.agents.nodes.summaries import SummaryNode
 from kernelswarm.agents.nodes.summaries_rounds import (
@@ -64,9 +63,7 @@ class SummaryPopulation:
     def __init__(self, agents: Sequence[SummaryNode]) -> None:
         self.agents = agents
         first, count = agents[0], len(agents)
-        outside = outside_of(agents)
-        self.places = {agent.node: i for i, agent in enumerate(agents)}
-        self.places |= {node: count + k for k, node in enumerate(outside)}
+        self.places = places_of_nodes(agents, outside_of(agents))
         self.links = links_of(agents, self.places, None)
         self.now = first.now
         self._size = max(agent.learner.batch_size for agent in agents)
@@ -202,7 +199,8 @@ class SummaryPopulation:
 
     def _draw(self, left: int) -> None:
         """Draw samples for more rounds."""
-        self._ahead = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
+        drawn = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
+        self._ahead = Laid.of(drawn, self._size)
         self._cursor[:] = 0
         self._lay_out()
         for i, agent in enumerate(self.agents):

@@ -11,20 +11,33 @@ from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import PlainFeatures, feature_form, learner_forms
 from kernelswarm.agents.nodes.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, VectorExchange
-from kernelswarm.agents.nodes.drawing import Laid, ahead, by_nodes, draw_rounds, follow_steps, put_back, sizes_ahead
-from kernelswarm.agents.nodes.filling import kinds_of, links_of, outside_of, states_of
-from kernelswarm.agents.nodes.inbox import POINTS, SILENT
-from kernelswarm.agents.nodes.lossy_filling import (
+from kernelswarm.agents.nodes.drawing import (
+    Drawn,
+    Laid,
+    ahead,
+    by_nodes,
+    draw_rounds,
+    follow_steps,
+    put_back,
+    sizes_ahead,
+)
+from kernelswarm.agents.nodes.filling import (
     MessageLayout,
     counts_of,
+    kinds_of,
+    links_of,
     mail_of,
+    outside_of,
     packets_of,
+    places_of_nodes,
     realization_of,
     realized_from,
     sealed,
     send_again,
+    states_of,
     terms_of,
 )
+from kernelswarm.agents.nodes.inbox import POINTS, SILENT
 from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, follow_bands
 from kernelswarm.agents.nodes.vector_rounds import (
     Phases,
@@ -69,9 +82,7 @@ class VectorPopulation:
         for agent in agents if not self._now else ():
             agent.begin()
         self._outside = outside_of(agents)
-        places = {agent.node: i for i, agent in enumerate(agents)}
-        places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
-        self.places = places
+        places = self.places = places_of_nodes(agents, self._outside)
         self._batch_sizes = np.array([agent.learner.batch_size for agent in agents], dtype=np.int64)
         self._protocol = vectors_form(agents, self._begun)
         self.links = links_of(agents, places, None)
@@ -100,10 +111,13 @@ class VectorPopulation:
         for i, agent in enumerate(agents):
             self._keep_evaluated(i, agent.own, 0)
         self._banded = any(agent.band is not None for agent in agents)
-        laid = Laid.nothing(len(agents), room, *(each.shape[1] for each in agents[0].following))
-        for drawn in [(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents]:
-            laid = laid.followed_by(drawn, np.array([[len(x) for x, _ in drawn]]))
-        self._take_on(laid, sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1))
+        laid, following = (
+            Laid.of(Drawn(drawn, np.array([[len(x) for x, _ in drawn]])), room)
+            for drawn in ([(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents])
+        )
+        self._take_on(
+            laid.followed_by(following), sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1)
+        )
         # The samples of the next round, once nodes have adapted to them, and the first not counted yet.
         self._at = self._counted = 0 if self._now >= PRIMING else -1
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
@@ -279,13 +293,13 @@ class VectorPopulation:
         now, nodes = np.add.outer((0, 1), self._reached()), np.arange(len(self.agents))
         in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
         columns = points.shape[3] + targets.shape[3]
-        drawn, further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
-        laid = in_flight.followed_by(drawn, further)
+        further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
+        laid = in_flight.followed_by(Laid.of(further, points.shape[2]))
         if self._banded:
             values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
             values[0] = self._vectors.values[slot_of(1, self._vectors.values) * now[0], nodes]
             self._vectors = self._vectors._replace(values=values)
-        sizes = sizes_ahead(self.agents, self._forms, stepped, len(further) + 1, by_rounds=True)
+        sizes = sizes_ahead(self.agents, self._forms, stepped, len(further.counts) + 1, by_rounds=True)
         self._take_on(laid, sizes.swapaxes(0, 1))
         if self._protocol.synced:  # `sizes_ahead` may have moved learners to their last evaluation
             for agent in self.agents:
@@ -348,7 +362,7 @@ class LossyVectorPopulation(VectorPopulation):
     def __init__(self, agents: Sequence[LossyVectorNode]) -> None:
         super().__init__(agents)
         self.agents: Sequence[LossyVectorNode] = agents
-        first, labels = agents[0], [agent.node for agent in agents] + self._outside
+        first, labels = agents[0], list(self.places)
         conditions = first.conditions.links
         self._terms = terms_of(agents, self.links, labels)._replace(
             bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
@@ -364,8 +378,8 @@ class LossyVectorPopulation(VectorPopulation):
             begun=np.full(len(agents), ABSENT),
             quiet=np.array([agent.quiet for agent in agents], dtype=np.bool_),
             used=np.concatenate([agent.used for agent in agents]),
-            asks=np.concatenate([agent.asks for agent in agents]),
-            asked=np.concatenate([agent.asked for agent in agents]),
+            asks=np.concatenate([agent.inbox.asks for agent in agents]),
+            asked=np.concatenate([agent.inbox.asked for agent in agents]),
         )
         sends = (self._exchange.sent_at == self._now - 1) & ~self._exchange.quiet
         sent = np.array([agent.rule.send(agent.links) for agent in agents]).reshape(len(agents), -1)

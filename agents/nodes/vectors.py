@@ -238,8 +238,6 @@ class LossyVectorNode(VectorNode):
         """The vector that its neighbours know."""
         self.quiet = False
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
-        self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
 
     @property
     def message_bytes(self) -> float:
@@ -306,8 +304,30 @@ def vectors_form(
         return PlainVectors(nodes, begun)
 
 
-class HandedVectors:
-    """A protocol with compiled functions, which update the nodes' states in arrays.
+class HandedStates:
+    """The nodes' states of a protocol with compiled functions, which update them in arrays.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        By their places.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+
+    def pack(self, place: int) -> Array:
+        """Return a node's state as a vector."""
+        return packed(self._nodes[place].links)
+
+    def unpack(self, place: int, vector: Array) -> None:
+        """Set a node's state from a vector."""
+        node = self._nodes[place]
+        node.links = unpacked(node.links, vector)
+
+
+class HandedVectors(HandedStates):
+    """A protocol with compiled functions.
 
     Parameters
     ----------
@@ -321,18 +341,10 @@ class HandedVectors:
     """Whether nodes are up to date during rounds."""
 
     def __init__(self, nodes: Sequence[VectorNode], rule: CompiledParameterRule) -> None:
-        self._nodes, self.rule = nodes, rule
+        super().__init__(nodes)
+        self.rule = rule
         self.sent = place_of(nodes[0].links, rule.sent)
         """Where in what a node knows that part lies which it sends."""
-
-    def pack(self, place: int) -> Array:
-        """Return a node's state as a vector."""
-        return packed(self._nodes[place].links)
-
-    def unpack(self, place: int, vector: Array) -> None:
-        """Set a node's state from a vector."""
-        node = self._nodes[place]
-        node.links = unpacked(node.links, vector)
 
 
 class PlainVectors:

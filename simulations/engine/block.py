@@ -10,8 +10,8 @@ from kernelswarm.agents.nodes.node import PRIMING, Node
 from kernelswarm.agents.nodes.pooled_bands import PooledBands, PoolMember, UnreliablePooledBands
 from kernelswarm.agents.nodes.populating import populated
 from kernelswarm.agents.nodes.snapshot import Snapshot, restore, take
-from kernelswarm.agents.nodes.stacked import LossyStackedAgent, StackedAgent
-from kernelswarm.agents.nodes.stacked_population import LossyStackedPopulation, StackedPopulation
+from kernelswarm.agents.nodes.stacked import StackedAgent
+from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.nodes.summaries import SummaryNode, width_of_message
 from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
 from kernelswarm.agents.nodes.vectors import LossyVectorNode, VectorNode
@@ -92,9 +92,7 @@ class AgentPlan:
                 return VectorNode(*known, self.rule, self.source, *sizes)
             return LossyVectorNode(*known, self.rule, self.source, *sizes, conditions=self.conditions)
         if fulfils(self.rule, StackedRule):
-            if self.conditions is None:
-                return StackedAgent(*known, self.rule, self.source, *sizes)
-            return LossyStackedAgent(*known, self.rule, self.source, *sizes, conditions=self.conditions)
+            return StackedAgent(*known, self.rule, self.source, *sizes, conditions=self.conditions)
         if fulfils(self.rule, SummaryRule):
             return SummaryNode(*known, self.rule, self.source, *sizes, conditions=self.conditions)
         parts = (*known, cast(Rule, self.rule), self.source, *sizes)
@@ -168,7 +166,7 @@ class Block:
     def send(self) -> bytes:
         """Pack what this block's nodes last sent to other blocks; before the first round there are no points in it."""
         sent = self._crossing.gather()
-        if self._pool is None or not sent:
+        if self._pool is None or not self._boundary:
             return sent
         places = [place for place, _ in self._boundary]
         bands = self._pool.sent_by(places)
@@ -216,7 +214,7 @@ class Block:
         """Move the agents, as they are, into arrays."""
         population = self._population = populated(self._agents)
         crossing: Any = Crossing
-        if isinstance(population, StackedPopulation | LossyStackedPopulation):
+        if isinstance(population, StackedPopulation):
             crossing = StackedCrossing
         elif isinstance(population, SummaryPopulation):
             crossing = SummaryCrossing

@@ -18,7 +18,7 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.nodes.agent import columns_behind_values
 from kernelswarm.agents.nodes.arrays import ABSENT, Flight, Links
 from kernelswarm.agents.nodes.population import Population
-from kernelswarm.agents.nodes.stacked_population import LossyStackedPopulation, StackedPopulation
+from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
 from kernelswarm.agents.nodes.vector_population import VectorPopulation
 from kernelswarm.arrays import Array, Integers
@@ -63,7 +63,7 @@ class Crossing:
 
     Parameters
     ----------
-    population : Population, VectorPopulation or LossyStackedPopulation
+    population : Population, VectorPopulation or StackedPopulation
         The block's nodes; of the last, their mixture weights.
     boundary : sequence of (int, sequence of int)
         The places of the agents with neighbours in other blocks, and the places of these among their neighbours.
@@ -74,7 +74,7 @@ class Crossing:
 
     def __init__(
         self,
-        population: Population | VectorPopulation | LossyStackedPopulation,
+        population: Population | VectorPopulation | StackedPopulation,
         boundary: Sequence[tuple[int, Sequence[int]]],
         wanted: Mapping[int, Mapping[int, int]],
     ) -> None:
@@ -377,7 +377,7 @@ class StackedCrossing:
 
     Parameters
     ----------
-    population : StackedPopulation or LossyStackedPopulation
+    population : StackedPopulation
         The block's nodes.
     boundary : sequence of (int, sequence of int)
         As of :class:`~kernelswarm.simulations.engine.crossing.Crossing`.
@@ -387,17 +387,14 @@ class StackedCrossing:
 
     def __init__(
         self,
-        population: StackedPopulation | LossyStackedPopulation,
+        population: StackedPopulation,
         boundary: Sequence[tuple[int, Sequence[int]]],
         wanted: Mapping[int, Mapping[int, int]],
     ) -> None:
         self._sends = bool(boundary)
         talking = [each for each in population.populations if each.agents[0].rule.communicates]
-        self._parts: list[Crossing | _Shares] = [Crossing(each, boundary, wanted) for each in talking]
-        if isinstance(population, LossyStackedPopulation):
-            self._parts.append(Crossing(population, boundary, wanted))
-        else:
-            self._parts.append(_Shares(population, [place for place, _ in boundary]))
+        parts: list[Population | StackedPopulation] = [*talking, population]
+        self._parts = [Crossing(each, boundary, wanted) for each in parts]
 
     def gather(self) -> bytes:
         """Return what the nodes sent last; nothing where no other block receives it."""
@@ -408,29 +405,3 @@ class StackedCrossing:
         parts = [parted(message, len(self._parts)) for message in messages if message]
         for each, received in zip(self._parts, zip(*parts, strict=True), strict=False):
             each.scatter(received)
-
-
-class _Shares:
-    """The mixture weights that nodes on ideal links send: rows of a label and as many numbers as there are copies.
-
-    Parameters
-    ----------
-    population : StackedPopulation
-        The block's nodes.
-    places : sequence of int
-        The places of those that send to other blocks.
-    """
-
-    def __init__(self, population: StackedPopulation, places: Sequence[int]) -> None:
-        self._population, self._places = population, list(places)
-        self._labels = np.array([population.agents[place].node for place in places], dtype=np.float64)
-
-    def gather(self) -> bytes:
-        return np.column_stack([self._labels, self._population.logs[self._places]]).tobytes()
-
-    def scatter(self, messages: Sequence[bytes]) -> None:
-        logs, places = self._population.logs, self._population.places
-        for message in messages:
-            for label, *numbers in np.frombuffer(message).reshape(-1, 1 + logs.shape[1]).tolist():
-                if int(label) in places:
-                    logs[places[int(label)]] = numbers

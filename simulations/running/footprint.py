@@ -14,7 +14,7 @@ from kernelswarm.agents.arithmetic.abi import RepackedLearner
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.plain_features import learner_forms
 from kernelswarm.agents.nodes.arrays import Mail
-from kernelswarm.agents.nodes.lossy_filling import MessageLayout, empty_kept, empty_mail
+from kernelswarm.agents.nodes.filling import MessageLayout, empty_kept, empty_mail
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.contract import StackedRule, fulfils
 from kernelswarm.protocols.controls import flooded_share

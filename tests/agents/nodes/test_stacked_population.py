@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.nodes import lossy_population, node, population, stacked_population
+from kernelswarm.agents.nodes import node, population, stacked_population
 from kernelswarm.agents.nodes.populating import in_python
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.data.contract import HeldOut, Source
@@ -114,7 +114,7 @@ def test_nodes_that_run_dry(replay, links):
 def test_what_grows_without_bound_is_found_at_the_node_and_in_the_round_that_the_formulas_say(
     largest, tables, monkeypatch
 ):
-    for module in (node, population, stacked_population, lossy_population, stacked_population):
+    for module in (node, population, stacked_population):
         monkeypatch.setattr(module, "DIVERGED", largest)
     wanted = StackedNetwork(experiment(**tables))
     wanted.diverged = largest

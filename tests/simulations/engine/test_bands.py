@@ -83,6 +83,7 @@ CASES = {
     "pooled": {"evaluation": POOLED, "learner": {"name": "polk", "batch_size": 3}},
     "pooled vectors": {"evaluation": POOLED, "learner": "random_features", "protocol": "diffusion_rls"},
     "pooled copies": {"evaluation": POOLED, "protocol": "stacking"},
+    "pooled summaries": {"evaluation": POOLED, "learner": "linear", "protocol": "summaries"},
     "pooled, lossy": {"evaluation": POOLED, "links": {"loss": 0.3, "delay": 1}},
     "pooled, asleep, lossy vectors": {
         "evaluation": POOLED,

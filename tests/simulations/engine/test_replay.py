@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.nodes.lossy_population import LossyPopulation
-from kernelswarm.agents.nodes.population import Population
+from kernelswarm.agents.nodes.population import LossyPopulation, Population
 from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.parts.budgets import Epsilon

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.agents.nodes.lossy_population import LossyPopulation
 from kernelswarm.agents.nodes.populating import populated
+from kernelswarm.agents.nodes.population import LossyPopulation
 from kernelswarm.agents.nodes.vector_population import LossyVectorPopulation
 from kernelswarm.simulations.core import machine
 from kernelswarm.simulations.core.errors import InputError
