@@ -41,24 +41,6 @@ def test_statements_mean_what_the_language_says(text: str, wanted: set[frozenset
     assert pairs(text) == wanted
 
 
-def test_names_in_quotes_are_names(tmp_path: Path) -> None:
-    (tmp_path / "net.dot").write_text(
-        'graph {\n "New York" -- "San José" [weight="2.5"];\n "a \\"b\\"" -- Łódź;\n Łódź -- "New York" }'
-    )
-    network = Adjacency.of(read_graph(tmp_path / "net.dot"))
-    assert network.names == ["New York", "San José", 'a "b"', "Łódź"]
-    assert network.graph.edges[0, 1]["weight"] == 2.5
-
-
-def test_attributes_that_are_numbers_are_numbers_and_those_set_before_hold_from_there() -> None:
-    graph = read_dot(
-        'graph { a -- b; edge [weight=4, loss="0.25"]; b -- c; { edge [weight=5] c -- d } d -- e [weight=x] }'
-    )
-    found = {"".join(sorted(edge)): attributes for *edge, attributes in graph.edges(data=True)}
-    assert found["ab"] == {} and found["bc"] == {"weight": 4, "loss": 0.25}
-    assert found["cd"] == {"weight": 5, "loss": 0.25} and found["de"] == {"weight": "x", "loss": 0.25}
-
-
 def test_places_become_positions(tmp_path: Path) -> None:
     (tmp_path / "net.gv").write_text('graph { a [pos="1.5,2!"]; b [pos="3,4"]; c [pos="-1e1,.5"]; a -- b -- c }')
     network = Adjacency.of(read_graph(tmp_path / "net.gv"))

@@ -15,7 +15,7 @@ from kernelswarm.graphs import diagnostics
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.cost import RoundCost, pooled_cost, round_cost
 from kernelswarm.graphs.diagnostics import DENSE_NODES, Diagnostics, diagnose, diameter_bounds, laplacian_eigenpairs
-from kernelswarm.graphs.layout import KAMADA_KAWAI_NODES, SPRING_NODES, circle, fit, positions
+from kernelswarm.graphs.layout import KAMADA_KAWAI_NODES, SPRING_NODES, positions
 from kernelswarm.graphs.random_families import RandomGeometric
 from kernelswarm.graphs.validation import validate
 
@@ -32,12 +32,6 @@ def connected(nodes: int, seed: int, degree: float) -> Graph:
 # --- diagnostics
 
 
-def test_one_node_has_diagnostics() -> None:
-    alone = Diagnostics(1, 0, 0, 0.0, 0, 0, 0, 0.0, parts=(1,))
-    assert diagnose(nx.empty_graph(1)) == alone
-    assert alone.diameter == 0
-
-
 def test_parts_are_measured_each_by_itself() -> None:
     apart = diagnose(validate(nx.disjoint_union_all([nx.cycle_graph(5), nx.path_graph(9), nx.empty_graph(2)])))
     assert apart.parts == (9, 5, 1, 1)
@@ -46,12 +40,6 @@ def test_parts_are_measured_each_by_itself() -> None:
     assert described["parts"] == "4, of 9, 5, 1 and 1 nodes" and described["diameter"] == "8 in the largest part"
     alone = diagnose(validate(nx.empty_graph(3)))
     assert (alone.parts, alone.diameter, alone.algebraic_connectivity) == ((1, 1, 1), 0, 0.0)
-
-
-def test_labels_need_not_be_consecutive() -> None:
-    found = diagnose(validate(nx.Graph([(5, 90), (90, 12)])))
-    assert (found.nodes, found.edges, found.degree_min, found.degree_max, found.diameter) == (3, 2, 1, 2, 2)
-    assert found.degree_mean == pytest.approx(4 / 3)
 
 
 @given(nodes=st.integers(2, 30), seed=st.integers(0, 10**6), degree=st.floats(0, 6))
@@ -181,10 +169,6 @@ def test_nodes_with_larger_batches_send_and_ask_for_more() -> None:
     assert pooled_cost(graph, 2, 1, 7) == RoundCost(3, 21 * 3)
 
 
-def test_a_node_alone_sends_nothing() -> None:
-    assert round_cost(nx.empty_graph(1), 2, 1, 32, "symmetric", duals=True) == RoundCost(0, 0)
-
-
 def test_a_scalar_takes_eight_bytes() -> None:
     assert RoundCost(3, 10).bytes == 80
 
@@ -216,12 +200,6 @@ def test_networks_without_positions_are_drawn_in_the_unit_square_the_same_every_
     assert positions(shuffled) == drawn == positions(graph)
 
 
-def test_positions_that_coincide_are_replaced_for_drawing() -> None:
-    graph = nx.path_graph(3)
-    nx.set_node_attributes(graph, dict.fromkeys(graph, (0.5, 0.5)), "pos")
-    assert len(set(positions(graph).values())) == 3
-
-
 @pytest.mark.parametrize("nodes", [KAMADA_KAWAI_NODES, 2 * KAMADA_KAWAI_NODES], ids=["Kamada-Kawai", "springs"])
 def test_neighbors_are_drawn_nearer_than_others(nodes: int) -> None:
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(nodes // 10, 10))
@@ -229,14 +207,3 @@ def test_neighbors_are_drawn_nearer_than_others(nodes: int) -> None:
     points = np.array([drawn[node] for node in sorted(graph)])
     gaps = np.linalg.norm(points[:, np.newaxis] - points, axis=2)
     assert np.mean([gaps[i, j] for i, j in graph.edges]) < 0.5 * gaps.mean()
-
-
-def test_circles_have_their_radius_and_single_points_their_center() -> None:
-    points = circle(7, (1.0, 2.0), 3.0)
-    np.testing.assert_allclose(np.linalg.norm(points - [1.0, 2.0], axis=1), 3.0)
-    np.testing.assert_array_equal(circle(1, (1.0, 2.0), 3.0), [[1.0, 2.0]])
-
-
-def test_fitting_keeps_proportions() -> None:
-    np.testing.assert_allclose(fit(np.array([[0.0, 0.0], [4.0, 2.0]])), [[0.0, 0.25], [1.0, 0.75]])
-    np.testing.assert_array_equal(fit(np.array([[7.0, 7.0]])), [[0.5, 0.5]])

@@ -16,7 +16,6 @@ import scipy.sparse
 
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import File, read_graph
-from kernelswarm.graphs.given.formats import SUFFIXES, TEXT
 from kernelswarm.graphs.validation import validate
 
 
@@ -71,21 +70,6 @@ def test_an_edge_list_is_read_in_any_of_its_spellings(tmp_path: Path, text: str)
     assert edges(graph) == {(0, 1), (1, 2), (2, 10)}
 
 
-@pytest.mark.parametrize("suffix", [suffix for suffix, form in SUFFIXES.items() if form == TEXT])
-def test_every_suffix_of_edge_lists_is_read(tmp_path: Path, suffix: str) -> None:
-    assert edges(read_graph(written(tmp_path, f"net{suffix.upper()}", "3 4\n"))) == {(3, 4)}
-
-
-def test_what_networkx_writes_as_an_edge_list_is_read_back(tmp_path: Path) -> None:
-    graph = nx.petersen_graph()
-    nx.write_edgelist(graph, tmp_path / "petersen.edgelist")
-    assert edges(read_graph(tmp_path / "petersen.edgelist")) == edges(graph)
-
-
-def test_a_single_label_is_a_network_of_one_node(tmp_path: Path) -> None:
-    assert list(read_graph(written(tmp_path, "one.txt", "7\n")).nodes) == [7]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -105,58 +89,9 @@ def test_edge_lists_that_hold_no_network_are_refused(tmp_path: Path, text: str, 
 # --- GraphML
 
 
-def test_graphml_is_read_with_integer_labels_and_attributes(tmp_path: Path) -> None:
-    graph = nx.Graph([(10, 2), (2, 33)])
-    nx.set_node_attributes(graph, {10: "roof", 2: "hall", 33: "yard"}, "site")
-    graph.edges[2, 10]["length"] = 1.5
-    nx.write_graphml(graph, tmp_path / "net.graphml")
-    found = read_graph(tmp_path / "net.graphml")
-    assert {node: found.nodes[node]["site"] for node in found} == {2: "hall", 10: "roof", 33: "yard"}
-    assert found.edges[2, 10]["length"] == 1.5
-
-
-@pytest.mark.parametrize("values", [(0.25, 0.75), (3, -4)], ids=["fractions", "whole numbers"])
-def test_coordinates_in_graphml_are_positions(tmp_path: Path, values: tuple[float, float]) -> None:
-    graph = nx.path_graph(2)
-    for node in graph:
-        graph.nodes[node].update(x=values[0] + node, y=values[1])
-    nx.write_graphml(graph, tmp_path / "net.graphml")
-    places = nx.get_node_attributes(read_graph(tmp_path / "net.graphml"), "pos")
-    assert places == {0: values, 1: (values[0] + 1, values[1])}
-
-
-def test_coordinates_that_are_no_numbers_stay_attributes(tmp_path: Path) -> None:
-    graph = nx.path_graph(2)
-    nx.set_node_attributes(graph, dict.fromkeys(graph, "left"), "x")
-    nx.set_node_attributes(graph, dict.fromkeys(graph, "top"), "y")
-    nx.write_graphml(graph, tmp_path / "net.xml")
-    found = read_graph(tmp_path / "net.xml")
-    assert found.nodes[0] == {"x": "left", "y": "top"}
-
-
-def test_directed_graphml_says_who_asks_whom(tmp_path: Path) -> None:
-    nx.write_graphml(nx.DiGraph([(0, 1), (1, 2), (2, 1)]), tmp_path / "net.graphml")
-    network = read_graph(tmp_path / "net.graphml")
-    assert dict(network.edges) == {(0, 1): {"asks": "lower"}, (1, 2): {}}
-    nx.write_graphml(network, tmp_path / "again.graphml")
-    assert dict(read_graph(tmp_path / "again.graphml").edges) == dict(network.edges)
-
-
-def test_graphml_without_nodes_is_refused(tmp_path: Path) -> None:
-    nx.write_graphml(nx.Graph(), tmp_path / "net.graphml")
-    assert "no nodes" in refusal(tmp_path / "net.graphml")
-
-
 @pytest.mark.parametrize("text", ["", "0 1\n", "<graphml>", "<html></html>", '<?xml version="1.0"?><graphml/>'])
 def test_what_is_no_graphml_is_refused(tmp_path: Path, text: str) -> None:
     assert "not readable as GraphML" in refusal(written(tmp_path, "net.graphml", text))
-
-
-@pytest.mark.parametrize("header", ["here;there;km\n", "von;nach;km\n"])
-def test_a_header_above_a_column_of_numbers_is_no_edge(tmp_path: Path, header: str) -> None:
-    edges = "Köln;Århus;3.5\nÅrhus;O'Neill;12\nO'Neill;Köln;7\n"
-    assert len(read_graph(written(tmp_path, "net.csv", header + edges))) == 3
-    assert len(read_graph(written(tmp_path, "more.csv", "here;there;7\n" + edges))) == 5
 
 
 # --- files

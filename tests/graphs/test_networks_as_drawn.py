@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from pathlib import Path
-from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.directed import asks
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.validation import validate
 
 REFUSED = "refused: "
 MARKS = {"{BOM}": "\ufeff", "{CR}": "\r", "{LS}": "\u2028", "{NEL}": "\u0085"}
@@ -65,13 +62,3 @@ def test_a_name_that_no_table_can_hold_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.csv").write_text('"' + "a" * 200_000 + '",b\n')
     with pytest.raises(ValueError, match=r"line 1, .*field larger than field limit"):
         read_graph(tmp_path / "net.csv")
-
-
-def test_attributes_may_be_called_as_anything_is(tmp_path: Path) -> None:
-    odd = {"node_for_adding": 1, "u_of_edge": 2, "v_of_edge": 3, "asks": "lower", "self": 4}
-    graph: nx.Graph[Any] = nx.MultiDiGraph()
-    graph.add_nodes_from([(0, odd), (1, {})])
-    graph.add_edges_from([(1, 0, odd), (1, 0, odd)])
-    with pytest.warns(UserWarning, match="merged"):
-        found = validate(graph)
-    assert found.nodes[0] == odd and found.edges[0, 1] == odd | {"asks": "higher"}
