@@ -28,7 +28,8 @@ from kernelswarm.simulations.records.run_folder import read, write
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
-from tests.contracts.specimens import EXCHANGES, SIZES, TRANSITIONS
+from tests.contracts.specimens import SIZES, TRANSITIONS
+from tests.helpers.pairs import in_pairs
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 BUDGETED = [
@@ -56,12 +57,16 @@ def zero_risk(name: str) -> float:
     return float(np.mean([loss.values(np.zeros((len(h.points), network.outputs)), h.targets) for h in held_out]))
 
 
-@pytest.mark.parametrize("protocol", EXCHANGES, ids=lambda protocol: " ".join(protocol.values()))
-@EVERY
-def test_every_learner_learns_under_every_protocol(name: str, protocol: dict[str, str]) -> None:
+@in_pairs(
+    name=SIZES,
+    rule=["consensus", "proximity"],
+    form=["one_sided", "symmetric"],
+    step=["explicit", "implicit"],
+)
+def test_every_learner_learns_under_every_protocol(name: str, rule: str, form: str, step: str) -> None:
     # Without a bound on the dual variables explicit primal-dual steps diverge on noise, with every learner in the end.
-    strength = {"penalty": 0.5} if protocol["name"] == "consensus" else {"dual_max": 0.3}
-    description = experiment(name, {**protocol, **strength})
+    strength = {"penalty": 0.5} if rule == "consensus" else {"dual_max": 0.3}
+    description = experiment(name, {"name": rule, "form": form, "step": step, **strength})
     result = simulate(description)
     assert result.final["risk"] < (0.95 if name == "linear" else 0.6) * zero_risk(name)
     assert np.isfinite(result.final["rkhs_distance"])

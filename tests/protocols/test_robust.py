@@ -23,6 +23,7 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.halves import Halves
 from tests.helpers.link_mixes import GRAPH, NOTHING
+from tests.helpers.pairs import in_pairs
 
 C = 0.7
 DEFENCES = "trimmed", "median", "clipped", "trust"
@@ -157,9 +158,7 @@ def weighted(seen: np.ndarray) -> np.ndarray:
     return weights(len(seen)) @ seen
 
 
-@pytest.mark.parametrize("unit", [1.0, 1e-140, 1e140])
-@pytest.mark.parametrize("shift", [-0.5, 0.0, 0.25, 0.35, 1.0])
-@pytest.mark.parametrize("rounds", [2, 10, 60, 500])
+@in_pairs(shift=[-0.5, 0.0, 0.25, 0.35, 1.0], rounds=[2, 10, 60, 500], unit=[1.0, 1e-140, 1e140])
 def test_trust_is_a_test_of_the_mean_excess_loss_against_its_standard_error(shift, rounds, unit):
     """Whatever the unit of the loss, whose square may overflow: by all rounds at once, in units of the largest loss."""
     rule = Consensus(C, robust="trust")

@@ -11,6 +11,7 @@ from kernelswarm.simulations.engine.engine import advance, block_neighbors
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.networks import plain_plans
+from tests.helpers.pairs import in_pairs
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 0)])
 BLOCKS = [[0, 3], [1, 2], [4]]  # places of the labels 0 5, 1 2 and 7
@@ -52,9 +53,7 @@ class Halves:
         return {agent.node: agent.function.weights for block in self.blocks for agent in block.agents}
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
-@pytest.mark.parametrize("plain", [(False, False, False), (False, True, False), (True, False, True)], ids=str)
+@in_pairs(plain=[(False, False, False), (False, True, False), (True, False, True)], protocol=PROTOCOLS, batch=[1, 3])
 def test_what_crosses_are_the_same_bytes(protocol, batch, plain):
     some, single = Halves(protocol, batch, plain), Halves(protocol, batch, (True, True, True))
     some.run(20)

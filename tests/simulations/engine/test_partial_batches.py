@@ -25,6 +25,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
+from tests.helpers.pairs import in_pairs
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
 ROWS = (7, 5, 8, 6)
@@ -104,10 +105,12 @@ def test_a_partial_batch_is_a_step_as_much_smaller(name):
     np.testing.assert_allclose(after, smaller.function(other).values(points), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("step", ["explicit", "implicit"])
-@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
-@pytest.mark.parametrize("protocol", ["consensus", "proximity"])
-@pytest.mark.parametrize("replay", [0, 2])
+@in_pairs(
+    protocol=["consensus", "proximity"],
+    form=["one_sided", "symmetric"],
+    step=["explicit", "implicit"],
+    replay=[0, 2],
+)
 def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step, replay):
     penalty, gamma, delta = 0.4, 0.001, 0.5
     if protocol == "consensus":

@@ -1,5 +1,6 @@
 """Replayed points: the round with them is that of the formulas, and the same however a network is run."""
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import replace
@@ -34,6 +35,7 @@ from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.naive_network import Batches, DualAscent, NaiveNode, coupled_round
+from tests.helpers.pairs import in_pairs
 from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
@@ -76,16 +78,16 @@ def learned(engine):
     return found
 
 
-@pytest.mark.parametrize("points", [0, 0.5, 1, 3])
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("step", ["explicit", "implicit"])
-@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
-@pytest.mark.parametrize("protocol", ["consensus", "proximity", "absolute"])
-def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
+@in_pairs(
+    rule=[*itertools.product(["consensus", "proximity"], ["explicit", "implicit"]), ("absolute", "implicit")],
+    form=["one_sided", "symmetric"],
+    batch=[1, 3],
+    points=[0, 0.5, 1, 3],
+)
+def test_the_network_follows_the_formulas(rule, form, batch, points):
+    protocol, step = rule
     penalty, gamma, delta, eta, ascent = 0.4, 0.01, 0.5, 0.12, 0.7
     duals = DualAscent(gamma, delta, ascent)
-    if protocol == "absolute" and step == "explicit":
-        pytest.skip("refused, whatever is replayed")
     keys = {"replay": points, "replay_buffer": 5}
     if protocol == "consensus":
         rule = Consensus(penalty, form, step, **keys)

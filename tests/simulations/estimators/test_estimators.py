@@ -54,8 +54,6 @@ def in_expectation(estimator: Any) -> dict[str, str]:
         KernelRegressor(),
         KernelRegressor(20, loss="huber", forgetting=0.99, epochs=2),
         KernelClassifier(),
-        PolkRegressor(kernel="matern", batch_size=4, step_size=0.3, budget={"epsilon": 1e-3}),
-        PolkClassifier(),
         PolkClassifier("hinge", kernel="laplacian", batch_size=4, step_size={"name": "diminishing", "initial": 2.0}),
         PolkClassifier("multiclass_logistic"),
     ],

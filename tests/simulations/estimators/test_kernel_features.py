@@ -21,7 +21,6 @@ def plane(samples: int, seed: int = 0) -> Array:
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     [
-        OnlineKernelFeatures(4),
         OnlineKernelFeatures(3, kernel="matern", update="parametric", censoring="moving_average"),
         BudgetedKernelFeatures(4, 7, recency=0.9),
     ]

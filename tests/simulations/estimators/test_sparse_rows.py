@@ -26,6 +26,7 @@ from kernelswarm import (
 )
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.estimators import rows
+from tests.helpers.pairs import in_pairs
 
 ESTIMATORS: list[Any] = [
     PolkRegressor(random_state=0),
@@ -108,9 +109,7 @@ def test_sparse_rows_that_hold_no_numbers_are_refused(value: float) -> None:
         PolkRegressor().fit(csr_array(x), y)
 
 
-@pytest.mark.parametrize("kind", ["mapped", "read-only", "columns", "float32"])
-@pytest.mark.parametrize("inputs", [2, 50])
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@in_pairs(estimator=ESTIMATORS, inputs=[2, 50], kind=["mapped", "read-only", "columns", "float32"])
 def test_arrays_that_may_not_be_written_are_taken(estimator: Any, inputs: int, kind: str, tmp_path: Path) -> None:
     x, y = data(inputs)
     if kind == "float32":
@@ -144,9 +143,11 @@ def copied(model: Any, way: str, path: Path) -> Any:
     return joblib.load(path, mmap_mode=None if way == "file" else way)
 
 
-@pytest.mark.parametrize("way", ["copy", "buffers", "file", "r", "c", "r+"])
-@pytest.mark.parametrize("rows", [40, 120])
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, KernelRegressor(20, forgetting="auto")])
+@in_pairs(
+    estimator=[*ESTIMATORS, KernelRegressor(20, forgetting="auto")],
+    rows=[40, 120],
+    way=["copy", "buffers", "file", "r", "c", "r+"],
+)
 def test_copies_learn_on_alike_wherever_they_lie(estimator: Any, rows: int, way: str, tmp_path: Path) -> None:
     x, y = data(2)
     keys, path = {}, tmp_path / "model.joblib"

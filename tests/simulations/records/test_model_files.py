@@ -26,6 +26,7 @@ from kernelswarm.simulations.records.model import ROWS, Model
 from kernelswarm.simulations.records.model_files import save
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import write_data
+from tests.helpers.pairs import in_pairs
 
 KERNELS: list[Kernel] = [
     Gaussian(1 / 3),
@@ -66,9 +67,7 @@ def model(
     return Model(expansion(kernel, points, weights), loss, classes)
 
 
-@pytest.mark.parametrize("inputs", [2, 50])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@in_pairs(kernel=KERNELS, loss=LOSSES, inputs=[2, 50])
 def test_a_saved_model_predicts_the_same(tmp_path: Path, kernel: Kernel, loss: Loss, inputs: int) -> None:
     written = model(kernel, loss, inputs=inputs)
     save(written, tmp_path / "model.npz")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,10 @@ def ran(unit: str, learner: Any, protocol: Any = "consensus", **keys: Any) -> Re
     )
 
 
-def check_every_unit(learner: Any, protocol: Any, units: Collection[str] = UNITS, **keys: Any) -> None:
+def check_every_unit(learner: Any, protocol: Any, units: Set[str] = UNITS.keys(), **keys: Any) -> None:
     first = ran("as they are", learner, protocol, **keys).final
     assert (first["risk"] or np.inf) < 0.995 * (first["constant_risk"] or 0.0)
-    for unit in units:
+    for unit in units - {"as they are"}:
         found = ran(unit, learner, protocol, **keys).final
         exact = 1e-12
         if unit == "far from 0":
