@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.checkout import ROOT
-from tests.helpers.command_line import SMALL
+from tests.helpers.command_line import SMALL, Command
 
 LIMITED = """
 import resource, signal, sys
@@ -52,19 +52,21 @@ def files(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in found}
 
 
+def written_under(limit: int, folder: Path, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program, in a process of its own, whose files may have no more bytes than that."""
+    command = [sys.executable, "-B", "-c", program, str(limit), *words]  # compiled modules would be cut short too
+    environment = {"PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(folder / "matplotlib")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="no such limit elsewhere")
-def test_tables_films_models_and_pages_that_find_no_room_are_one_sentence(tmp_path: Path) -> None:
+def test_tables_films_models_and_pages_that_find_no_room_are_one_sentence(call: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SMALL)
-    command = [sys.executable, "-B", "-c", LIMITED, "1000000000"]
-    environment = {"PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(tmp_path / "matplotlib")}
-    compared = ["compare", "mine.toml", "--vary", "protocol.name=isolated,consensus", "--seeds", "1", "--out", "many"]
-    for words in (["run", "mine.toml", "--out", "mine", "--no-figures"], compared):
-        assert subprocess.run([*command, *words], cwd=tmp_path, env=environment).returncode == 0
-    before = {
-        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "matplotlib" not in str(path)
-    }
-    words = [sys.executable, "-B", "-c", CALLS, "200"]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert call("run", "mine.toml", "--out", "mine", "--no-figures").code == 0
+    varied = "protocol.name=isolated,consensus"
+    assert call("compare", "mine.toml", "--vary", varied, "--seeds", "1", "--jobs", "1", "--out", "many").code == 0
+    before = files(tmp_path)
+    done = written_under(200, tmp_path, CALLS)
     assert done.returncode == 0, done.stderr
     for line, start in zip(
         done.stdout.splitlines(),
@@ -77,21 +79,14 @@ def test_tables_films_models_and_pages_that_find_no_room_are_one_sentence(tmp_pa
         strict=True,
     ):
         assert line.startswith(f"{start} written: ")
-    after = {
-        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "matplotlib" not in str(path)
-    }
-    assert after == before
+    assert files(tmp_path) == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no such limit elsewhere")
-def test_a_figure_that_finds_no_room_is_one_sentence(tmp_path: Path) -> None:
+def test_a_figure_that_finds_no_room_is_one_sentence(call: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SMALL)
-    command = [sys.executable, "-B", "-c", LIMITED]  # modules that Python compiled would be cut short too
-    environment = {"PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(tmp_path / "matplotlib")}
-    words = ["run", "mine.toml", "--out", "mine", "--no-figures"]
-    assert subprocess.run([*command, "1000000000", *words], cwd=tmp_path, env=environment).returncode == 0
-    limited = [*command, "20000", "plot", "mine"]
-    done = subprocess.run(limited, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert call("run", "mine.toml", "--out", "mine", "--no-figures").code == 0
+    done = written_under(20_000, tmp_path, LIMITED, "plot", "mine")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "kernelswarm: mine/figures/risk.png could not be written: File too large"
     assert "Traceback" not in done.stderr and not list((tmp_path / "mine" / "figures").iterdir())

@@ -14,6 +14,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
+from tests.helpers.pairs import in_pairs
 from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_tables, changed_by, engine_in
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5)])
@@ -31,8 +32,7 @@ RULES: dict[str, dict[str, Any]] = {
     "proximity, explicit": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "step": "explicit"},
     "isolated": {"name": "isolated"},
 }
-EVERY_RULE = pytest.mark.parametrize("rule", RULES)
-EVERY_BATCH = pytest.mark.parametrize("batch", [1, 3])
+IN_TURN = pytest.mark.parametrize(("rule", "batch"), [(rule, (1, 3)[place % 2]) for place, rule in enumerate(RULES)])
 POLK = {"step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "budget": {"epsilon": 0.01}}
 
 
@@ -63,9 +63,9 @@ def stages(experiment: Experiment, *engines: SerialEngine) -> Iterator[None]:
         yield
 
 
-@EVERY_BATCH
-@EVERY_RULE
+@pytest.mark.parametrize(("rule", "batch"), [*((rule, 1) for rule in RULES), ("isolated", 3)])
 def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, batch: int) -> None:
+    """The other rules with batches of three: test_counts_of_points.py."""
     experiment = described(rule, batch)
     single = engine_in(experiment, plain=True)
     cuts = [engine_in(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
@@ -74,8 +74,7 @@ def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, batch: int) -> No
         assert all(same(changed_by(arrays), wanted) for arrays in cuts)
 
 
-@EVERY_BATCH
-@EVERY_RULE
+@IN_TURN
 def test_the_same_digests_and_tables(rule: str, batch: int) -> None:
     assert_the_same_tables(described(rule, batch))
 
@@ -112,17 +111,14 @@ def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found == [6]
 
 
-@pytest.mark.parametrize("rule", ["symmetric", "one-sided", "adaptive"])
-@EVERY_BATCH
-@pytest.mark.parametrize("at", [3, 5, 9])
+@in_pairs(rule=["symmetric", "one-sided", "adaptive"], batch=[1, 3], at=[3, 5, 9])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, batch: int, at: int) -> None:
     """Before a node's data end, between two ends, and while batches in flight are not whole."""
     experiment = described(rule, batch)
     assert_the_same_from_snapshots(experiment, (at,), rounds_of(experiment) - at, BLOCKS, EACH, plain=True)
 
 
-@EVERY_BATCH
-@EVERY_RULE
+@IN_TURN
 def test_data_may_end_before_the_network_is_primed(rule: str, batch: int) -> None:
     experiment = described(rule, batch, rows=(30, 1, 16, 3, 1, 8))
     single = engine_in(experiment, plain=True)

@@ -58,12 +58,10 @@ POLK = {
     "batch_size": 2,
 }
 EVERY_MIX = pytest.mark.parametrize("mix", MIXES)
-EVERY_CELL = pytest.mark.parametrize(
-    ("protocol", "mix"),
-    [("consensus", mix) for mix in MIXES]
-    + [(protocol, mix) for protocol in PROTOCOLS if protocol != "consensus" for mix in ("delay", "everything")]
-    + [("proximity", "churn without memory")],
-)
+CELLS = [
+    *((protocol, mix) for protocol in PROTOCOLS if protocol != "consensus" for mix in ("delay", "everything")),
+    ("proximity", "churn without memory"),
+]
 
 
 def described(protocol: str, schedule: Any = None, **tables: Any) -> Experiment:
@@ -116,15 +114,16 @@ def test_links_that_do_nothing_change_nothing(protocol):
         assert right.tally.bytes_sent == 8 * right.tally.scalars_sent
 
 
-@EVERY_CELL
+@pytest.mark.parametrize(("protocol", "mix"), CELLS)
 def test_blocks_have_the_same_link_conditions(protocol, mix):
+    """Consensus on links of every kind: test_counts_on_unreliable_links.py."""
     experiment = described(protocol, **MIXES[mix])
     whole = learned(engine_after(experiment))
     assert_same(whole, learned(engine_after(experiment, [[0, 3], [1], [2, 4]])))
     assert_same(whole, learned(engine_after(experiment, [[0, 3], [1, 2, 4]], plain=True)))
 
 
-@EVERY_CELL
+@pytest.mark.parametrize(("protocol", "mix"), [*CELLS, *(("consensus", mix) for mix in MIXES)])
 def test_a_restored_network_goes_on_on_the_same_links(protocol, mix):
     assert_the_same_from_snapshots(described(protocol, **MIXES[mix]), (17,), 23, [[0, 1], [2, 3, 4]])
 
