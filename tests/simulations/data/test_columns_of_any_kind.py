@@ -16,7 +16,6 @@ from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.in_memory import from_python
 from kernelswarm.simulations.experiment.data_template import write_for
-from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
 """Rows are known by their numbers, which are therefore taken as they stand."""
@@ -54,18 +53,6 @@ def refusal(tmp_path: Path, values: Any, **keys: Any) -> str:
 
 
 # Words
-
-
-def test_words_become_a_column_of_0_and_1_each(tmp_path: Path) -> None:
-    winds = [("N", "NE", "S")[k % 3] for k in K]
-    sources = [column(tmp_path, winds), *(held({"x": np.array(winds, kind)}) for kind in (str, object))]
-    coded = pa.array(winds).dictionary_encode()
-    parquet.write_table(pa.table({"k": K, "x": coded, "y": K / 7}), tmp_path / "t.parquet")
-    sources += [File(tmp_path / "t.parquet").open(1, 0, 99, None), held({"x": np.array(winds)}, Frame)]
-    for source in sources:
-        assert source.description.inputs.names == ("k", "x=N", "x=NE", "x=S")
-        assert inputs(source) == {k: [float(winds[k] == word) for word in ("N", "NE", "S")] for k in K}
-        assert source.facts["inputs_made_of"] == "x (0 or 1 for each of 3 words)"
 
 
 def test_words_of_test_rows_alone_are_0_everywhere(tmp_path: Path) -> None:
@@ -117,11 +104,6 @@ def test_ordered_words_become_their_places(tmp_path: Path) -> None:
     assert source.description.inputs.names == ("k", "x")
     assert inputs(source) == {k: [float(k % 3)] for k in K}
     assert source.facts["inputs_made_of"] == "x (small = 0 to large = 2)"
-
-
-def test_truth_values_are_0_and_1_and_filled_with_the_most_frequent(tmp_path: Path) -> None:
-    source = column(tmp_path, ["" if k == 3 else str(k % 4 != 0).lower() for k in K], missing="mean")
-    assert inputs(source) == {k: [1.0 if k == 3 else float(k % 4 != 0)] for k in K}
 
 
 def test_too_many_words_and_mistyped_numbers_are_refused(tmp_path: Path) -> None:
@@ -216,53 +198,4 @@ def test_rows_are_seen_in_the_order_of_their_times(tmp_path: Path) -> None:
     assert '\norder = "auto"          # of when; ' in (tmp_path / "t.toml").read_text()
 
 
-def test_dates_and_times_of_day_in_two_columns_are_one_order(tmp_path: Path) -> None:
-    mixed = np.random.default_rng(0).permutation(ROWS)
-    lines = [f"{k},{str(MOMENTS[k])[:10]},{str(MOMENTS[k])[11:]},{k / 7}" for k in mixed]
-    (tmp_path / "t.csv").write_text("\n".join(["k,date,time,y", *lines]) + "\n")
-    seen = File(tmp_path / "t.csv", order="time").open(1, 0, 9, None).nodes[0].draw(99)[0][:, 0]
-    assert (np.diff(seen) > 0).all()
-
-
 # Numbers as text
-
-
-@pytest.mark.parametrize(
-    ("written", "numbers"),
-    [
-        (lambda k: f"{1234567 * k:,}", lambda k: 1234567.0 * k),
-        (lambda k: f"{1234.5 * k:,}", lambda k: 1234.5 * k),
-        (lambda k: f"{1234.5 * k:,}".replace(",", " "), lambda k: 1234.5 * k),
-        (lambda k: f"{1234.5 * k:,}".replace(",", "'"), lambda k: 1234.5 * k),
-        (lambda k: f"{1234.5 * k:,}".translate(str.maketrans(",.", ".,")), lambda k: 1234.5 * k),
-        (lambda k: f"{k / 8}%", lambda k: k / 8),
-        (lambda k: f"{k / 8:.3f} %".replace(".", ","), lambda k: k / 8),
-        (lambda k: f"-${1234.5 * k:,.2f}", lambda k: -1234.5 * k),
-        (lambda k: f"{1234.5 * k:.2f} €".replace(".", ","), lambda k: 1234.5 * k),
-    ],
-    ids=[
-        "thousands",
-        "thousands and fractions",
-        "blanks",
-        "apostrophes",
-        "points",
-        "percent",
-        "comma",
-        "dollar",
-        "euro",
-    ],
-)
-def test_numbers_as_text_are_numbers_for_inputs_and_targets(tmp_path: Path, written: Any, numbers: Any) -> None:
-    texts = [written(k) for k in K]
-    expected = {k: [numbers(k)] for k in K}
-    assert inputs(column(tmp_path, texts)) == expected
-    assert inputs(held({"x": np.array(texts)})) == expected
-    targets = column(tmp_path, texts, target="x", task="regression")
-    drawn = [*targets.nodes[0].draw(99)[1][:, 0], *targets.nodes[0].held_out(0).targets[:, 0]]
-    assert sorted(drawn) == sorted(value for (value,) in expected.values())
-
-
-def test_text_of_plain_numbers_is_numbers_and_of_codes_words(tmp_path: Path) -> None:
-    assert inputs(held({"x": np.array([f"{k}.5" for k in K])})) == {k: [k + 0.5] for k in K}
-    assert inputs(held({"x": np.array([str(k) for k in K])})) == {k: [float(k)] for k in K}
-    assert len(inputs(held({"x": np.array([f"{k % 5:03}" for k in K])}))[0]) == 5

@@ -28,16 +28,6 @@ def inputs_of(data: Any, target: Any = "y") -> tuple[str, ...]:
     return found
 
 
-def test_a_target_is_named_by_a_number_or_by_the_levels_of_its_name() -> None:
-    digest = learned({"x": X, "y": Y}).summary["digest"]
-    for target in (1, np.int64(1), "1", [1]):
-        assert learned({0: X, 1: Y}, target).summary["digest"] == digest
-    levels = {("pose", "x"): X, ("pose", ""): Y}
-    assert inputs_of(levels, "pose") == ("pose.x",)
-    with pytest.raises(InputError, match="target is a float and must be the name of a column"):
-        learned({"x": X, "y": Y}, 1.0)
-
-
 @pytest.mark.parametrize("place", ["y", "node"])
 def test_times_are_no_targets_and_no_names_and_it_says_what_would_be(place: str) -> None:
     times = pyarrow.array([BEGIN + timedelta(days=k % 3) for k in range(COUNT)])

@@ -33,16 +33,6 @@ def frame(x: Any, y: Any, **more: Any) -> dict[str, Any]:
     return {"a": x[:, 0], "b": x[:, 1], "y": y, **more}
 
 
-def test_pairs_by_name_are_all_rows_with_the_names_of_their_nodes() -> None:
-    together = digest((X, Y, NODE))
-    assert digest(OWN) == together
-    assert digest({name: (x.tolist(), y.tolist()) for name, (x, y) in OWN.items()}) == together
-    assert digest({name: [x, y] for name, (x, y) in OWN.items()}) == together
-    half = {name: (x[:9], y[:9]) for name, (x, y) in OWN.items()}
-    tested = tuple(np.concatenate([pair[place] for pair in half.values()]) for place in (0, 1))
-    assert digest(OWN, test=half) == digest((X, Y, NODE), test=(*tested, np.repeat(NAMES, 9)))
-
-
 def test_pairs_in_a_list_are_those_of_the_nodes_in_their_order() -> None:
     numbers = np.repeat([0, 1, 2], [len(y) for _, y in OWN.values()])
     assert digest(list(OWN.values()), nx.path_graph(3)) == digest((X, Y, numbers), nx.path_graph(3))
@@ -90,13 +80,6 @@ def test_a_family_without_a_size_has_the_nodes_of_the_data(family: Any) -> None:
         found = build_experiment(topology=family, data=data, **keys)
         assert found == build_experiment(topology={**table, "nodes": 3}, data=data, **keys)
     assert build_experiment(topology=family, data=(X, Y), **KEYS).topology.nodes == 20  # type: ignore[union-attr]
-
-
-def test_a_size_that_is_given_is_that_of_the_network() -> None:
-    with pytest.raises(InputError, match=r"name 3 different nodes .* and the network has 5"):
-        simulate(topology={"name": "ring", "nodes": 5}, data=OWN, **KEYS)
-    grid = build_experiment(topology={"name": "grid", "rows": 1, "columns": 3}, data=OWN, **KEYS)
-    assert simulate(grid).summary["nodes"] == 3
 
 
 class Levels:

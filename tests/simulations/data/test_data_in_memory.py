@@ -8,9 +8,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from kernelswarm import Experiment, InputError, build_experiment, compare, read_run, resume, run, simulate
 from kernelswarm.simulations.data.file import File
@@ -40,36 +38,12 @@ def file_of(path: Path, **keys: Any) -> str:
     return digest(stream={"name": "file", "path": path, **keys})
 
 
-@pytest.mark.parametrize("keys", [{}, {"standardize": True, "split": "patches", "epochs": 2}], ids=["plain", "keys"])
-def test_arrays_learn_what_the_npz_file_with_the_same_rows_does(tmp_path: Path, keys: dict[str, Any]) -> None:
-    np.savez(tmp_path / "data.npz", x=X, y=Y)
-    assert digest(data=(X, Y), stream=keys) == file_of(tmp_path / "data.npz", **keys)
-    assert digest(data=(X.tolist(), Y.tolist()), stream=keys) == file_of(tmp_path / "data.npz", **keys)
-    assert digest(data=(X, Y**2), stream=keys) != file_of(tmp_path / "data.npz", **keys)
-
-
 def test_arrays_with_nodes_and_test_rows_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
     np.savez(path, x=X[:120], y=Y[:120], node=OWNERS[:120], x_test=X[120:], y_test=Y[120:], node_test=OWNERS[120:])
     given = digest(data=(X[:120], Y[:120], OWNERS[:120]), test=(X[120:], Y[120:], OWNERS[120:]))
     assert given == file_of(path) == digest(data=dict(np.load(path)))
     assert given == digest(data=(X[:120], Y[:120], OWNERS[:120].tolist()), test=(X[120:], Y[120:], OWNERS[120:]))
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [pyarrow.table(COLUMNS), Frame(COLUMNS), COLUMNS, {name: list(values) for name, values in COLUMNS.items()}],
-    ids=["pyarrow", "pandas", "dict", "lists"],
-)
-def test_frames_learn_what_the_parquet_file_does(tmp_path: Path, frame: Any) -> None:
-    parquet.write_table(pyarrow.table(COLUMNS), tmp_path / "data.parquet")
-    assert digest(data=frame) == file_of(tmp_path / "data.parquet")
-    assert digest(data=frame, target="a", node="node") == file_of(tmp_path / "data.parquet", target="a")
-    result = simulate(**KEYS, data=frame, target=["y"])
-    assert result.node_names == {0: "east", 1: "north", 2: "south", 3: "west"}
-    assert result.data.inputs.names == ("a", "b") and result.data.targets.names == ("y",)
-    with pytest.raises(InputError, match=re.escape('split_columns = "c" is not a column of data')):
-        simulate(**KEYS, data=frame, node="y", stream={"split": "patches", "split_columns": ["c"]})
 
 
 @pytest.mark.parametrize("data", [COLUMNS, (X, Y, OWNERS)], ids=["frame", "arrays"])
@@ -113,18 +87,6 @@ def test_rows_of_one_index_belong_together_whatever_their_order() -> None:
             digest(data=(frame, spoiled))
         with pytest.raises(InputError, match=f'test: the indices of "a" and "y" differ, {message}'):
             digest(data=(frame, Y), test=(frame, spoiled))
-
-
-def test_data_are_copied_and_the_experiment_says_which() -> None:
-    points, targets = X.copy(), Y.copy()
-    experiment = build_experiment(data=(points, targets), **KEYS)
-    before = simulate(experiment).summary["digest"]
-    points[:], targets[:] = 0.0, 1.0
-    assert simulate(experiment).summary["digest"] == before
-    contents = experiment.to_dict()["stream"]["contents"]
-    assert re.fullmatch(r"160 rows, 3 columns, SHA-256 [0-9a-f]{32}", contents)
-    others = [build_experiment(data=pair, **KEYS).to_dict()["stream"]["contents"] for pair in ((X, Y + 1e-9), (X, X))]
-    assert len({contents, *others}) == 3
 
 
 def test_changes_keep_the_data() -> None:

@@ -81,11 +81,3 @@ def test_what_may_be_thousands_or_fractions_is_refused_until_said(tmp_path: Path
         for decimal, meant in ((".", number.replace(",", "")), (",", number.replace(",", "."))):
             rows, _ = File(tmp_path / "t.csv", task=task, decimal=decimal).read()  # type: ignore[arg-type]
             assert {"x": rows.points, "y": rows.targets}[column][0, 0] == float(meant)
-
-
-def test_test_rows_are_written_like_the_others(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("x;y\n" + "0,5;2,25\n" * 9)
-    (tmp_path / "test.csv").write_text("x;y\n" + "1,234;2\n" * 9)  # alone it would be left open
-    _, test = File(tmp_path / "t.csv", test_path=tmp_path / "test.csv", task="regression").read()
-    assert test is not None
-    assert set(test.points.ravel().tolist()) == {1.234}

@@ -10,7 +10,6 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from kernelswarm.simulations.data.suspicious import repeated_rows
 from kernelswarm.simulations.data.text import parsed
 from kernelswarm.simulations.data.times import of_text
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -82,27 +81,6 @@ def test_rows_that_repeat_others_are_said_where_values_are_measured(call: Comman
     assert sentence in call("check", "mine.toml").out and sentence in call("run", "mine.toml", "--no-figures").out
     Path("once.csv").write_text("station,x,flow\n" + "\n".join(lines))
     assert "repeat" not in init(call, "once.csv", "--target", "flow", "--nodes", "station").out
-
-
-def test_values_that_are_few_come_again_without_a_word() -> None:
-    x = RANDOM.integers(3, size=200).astype(float)
-    y = RANDOM.normal(size=200)
-    assert repeated_rows([x, np.round(x)], x[:, None]) == ""
-    assert repeated_rows([x, y], y[:, None]) == ""
-    again = np.r_[y, y[:3]]
-    assert repeated_rows([again], again[:, None]).startswith("3 of 203 rows")
-    assert repeated_rows([np.arange(203.0), again], again[:, None]) == ""  # another time, so another row
-    names = np.array([*np.repeat("a", 202), "b"])
-    assert repeated_rows([again, names], again[:, None]) == ""  # two rows only, less than one in a hundred
-
-
-def test_nodes_that_are_called_alike_are_named(call: Command) -> None:
-    names = ["Bonn", "BONN", "bonn", "Trier", "St_Goar", "St Goar"]
-    lines = [f"{names[k % 6]},{k / 50},{RANDOM.normal()}" for k in range(90)]
-    Path("data.csv").write_text("station,x,flow\n" + "\n".join(lines))
-    answer = init(call, "data.csv", "--target", "flow", "--nodes", "station")
-    assert 'nodes "BONN", "Bonn", "bonn"; "St Goar", "St_Goar" are called alike' in answer.out
-    assert "are called alike" in call("check", "mine.toml").out
 
 
 @pytest.mark.parametrize(

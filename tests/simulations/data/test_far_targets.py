@@ -7,7 +7,6 @@ import pytest
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.suspicious import far_targets
-from kernelswarm.simulations.running.simulation import simulate
 
 RANDOM = np.random.default_rng(0)
 
@@ -41,12 +40,3 @@ def test_outliers_are_counted_in_every_unit_and_their_column_is_named(unit: floa
 def test_cauchy_noise_and_long_tails_are_said() -> None:
     for values in (RANDOM.standard_cauchy(4000), np.exp(3.0 * RANDOM.normal(size=4000))):
         assert "of its variance" in far_targets(["y"], values[:, np.newaxis])
-
-
-def test_a_run_on_such_data_ends_with_the_word() -> None:
-    x = np.random.default_rng(0).uniform(size=(400, 1))
-    y = np.sin(6.0 * x[:, 0])
-    y[::40] = 90.0
-    keys = {"topology": {"name": "ring", "nodes": 3}, "learner": "polk", "protocol": "isolated", "rounds": 20}
-    assert 'learner.loss = "absolute"' in str(simulate(data=(x, y), **keys).facts["far_targets"])
-    assert "far_targets" not in simulate(data=(x, np.sin(6.0 * x[:, 0])), **keys).facts

@@ -195,12 +195,6 @@ def air() -> dict[str, Any]:
     return {name: np.where(random.uniform(size=200) < 0.1, -200.0, values.round(3)) for name, values in own.items()}
 
 
-def test_codes_are_suspected_across_columns() -> None:
-    (found,) = gap_codes(list(air()), list(air().values()))
-    assert (found.value, found.columns, found.everywhere) == (-200.0, tuple(air()), True)
-    assert found.occurs == sum((values == -200.0).sum() for values in air().values())
-
-
 @pytest.mark.parametrize(
     "values",
     [
@@ -239,13 +233,6 @@ def test_init_names_the_codes_and_check_warns_of_them(tmp_path: Path) -> None:
         f'-200 occurs {sum((v == -200).sum() for v in own.values())} times in "CO(GT)", "NOx(GT)", "T" and 1 more '
         "columns, far from other values, as if it stood for gaps: name it in stream.na_values"
     )
-
-
-def test_init_says_which_inputs_are_mostly_missing(tmp_path: Path) -> None:
-    rows = [f"{k if k % 5 == 0 else ''},{k if k % 5 else ''},{k / 7}" for k in range(100)]
-    (tmp_path / "t.csv").write_text("rare,often,y\n" + "\n".join(rows))
-    output = write_for(tmp_path / "t.csv", tmp_path / "e.toml")
-    assert "; rare is mostly missing: perhaps --drop" in output and "stream.na_values" not in output
 
 
 def test_init_names_the_columns_where_others_measure_the_value(tmp_path: Path) -> None:

@@ -16,13 +16,8 @@ from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.contract import Source
-from kernelswarm.simulations.data.gaps import filled_forward
 from kernelswarm.simulations.data.in_memory import from_python
 from kernelswarm.simulations.data.openml import OpenML
-from kernelswarm.simulations.data.text import WRITTEN
-from kernelswarm.simulations.experiment.data_template import write_for
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.check import as_text, examine
 from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
@@ -53,21 +48,6 @@ def samples(source: Source, place: int = 0) -> tuple[AnyArray, AnyArray]:
     source.nodes[place].restore({"samples": 0})
     points, targets = source.nodes[place].draw(99)
     return points, targets
-
-
-@pytest.mark.parametrize("gap", [*WRITTEN, " NA "])
-def test_every_way_to_write_a_gap_is_one(tmp_path: Path, gap: str) -> None:
-    (tmp_path / "t.csv").write_text(written(gap))
-    rows, _ = File(tmp_path / "t.csv").read()
-    np.testing.assert_array_equal(np.isnan(rows.points), np.isnan(reference(tmp_path).points))
-    assert rows.held[2].words == ("E", "N", "S") and int(np.isnan(rows.targets).sum()) == 3
-
-
-def reference(tmp_path: Path) -> Any:
-    (tmp_path / "reference.csv").write_text(written())
-    rows, _ = File(tmp_path / "reference.csv").read()
-    assert int(np.isnan(rows.points).sum()) == 25
-    return rows
 
 
 def test_gaps_are_refused_by_row_and_column_with_the_key(tmp_path: Path) -> None:
@@ -236,22 +216,3 @@ def test_without_gaps_filling_changes_no_bit(tmp_path: Path) -> None:
     for missing in ("drop", "mean", "last"):
         source = File(tmp_path / "t.npz", standardize="auto", missing=missing).open(2, 0, 9, None)  # type: ignore[arg-type]
         assert all(map(np.array_equal, samples(source), samples(plain)))
-
-
-def test_gaps_are_filled_from_above() -> None:
-    gap = np.nan
-    found = filled_forward(np.array([[gap, 1.0], [2.0, gap], [gap, gap], [3.0, 4.0]]))
-    np.testing.assert_array_equal(found, [[gap, 1.0], [2.0, 1.0], [2.0, 1.0], [3.0, 4.0]])
-
-
-def test_files_for_data_with_gaps_say_what_is_done_about_them(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(written())
-    text = write_for(tmp_path / "t.csv", tmp_path / "t.toml")
-    sentence = "28 values missing of 60 rows, in warmth 15, wind 10 and y 3: inputs are filled with the mean"
-    assert sentence in text and '(stream.missing = "mean")' in text
-    experiment = Experiment.from_file(tmp_path / "t.toml")
-    assert experiment.to_dict()["stream"]["missing"] == "mean"
-    assert sentence in as_text(examine(experiment))
-    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k},{k / 7}\n" for k in range(60)))
-    write_for(tmp_path / "t.csv", tmp_path / "plain.toml")
-    assert "missing" not in (tmp_path / "plain.toml").read_text()

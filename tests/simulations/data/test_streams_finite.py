@@ -11,13 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.simulations.data import file
-from kernelswarm.simulations.data.array_files import Idx, read_idx
+from kernelswarm.simulations.data.array_files import Idx
 from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.openml import OpenML
 
@@ -84,12 +82,6 @@ def test_rows_that_name_their_node_go_to_it_in_the_same_order_every_epoch(tmp_pa
         once = rows[: len(rows) // 2]
         assert np.array_equal(rows, np.tile(once, 2)) and np.array_equal(once, np.sort(once)) == (order == "file")
         assert np.array_equal(np.sort(np.concatenate([once, measured_on(node)])), np.flatnonzero(owners == name))
-
-
-def test_nodes_of_the_data_can_be_ignored(tmp_path: Path) -> None:
-    path = save(tmp_path, node=np.repeat([0, 1], 150))
-    rows, _ = everything(File(path, node_column="").open(2, 0, 5, None).nodes[0])
-    assert rows.max() > 150
 
 
 def test_label_skew_shares_out_each_class_alike_for_learning_and_testing(tmp_path: Path) -> None:
@@ -230,33 +222,6 @@ def test_csv_of_another_house(tmp_path: Path) -> None:
     assert points.tolist() == [[1.5], [2.5]] and targets.tolist() == [[2.5], [3.5]]
 
 
-def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
-    table = pa.table({"y": [0.5, 1.5, 2.5, 3.5], "x": [1, 2, 3, 4], "node": [0, 0, 1, 1], "flag": [True, False] * 2})
-    parquet.write_table(table, tmp_path / "t.parquet")
-    source = File(tmp_path / "t.parquet").open(2, 0, 5, None)
-    assert source.inputs == 2 and source.classes is None
-    held_out = source.nodes[1].held_out(0)
-    rows = np.concatenate([np.hstack(source.nodes[1].draw(5)), np.hstack([held_out.points, held_out.targets])])
-    assert sorted(rows.tolist()) == [[3, 1, 2.5], [4, 0, 3.5]]
-
-
-def test_a_test_file_may_order_its_columns_differently(tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_text("a,b,y\n1,2,0.5\n3,4,1.5\n")
-    (tmp_path / "test.csv").write_text("y,b,a\n9.5,8,7\n")
-    source = File(tmp_path / "train.csv", test_path=tmp_path / "test.csv").open(1, 0, 5, None)
-    held_out = source.nodes[0].held_out(0)
-    assert source.lengths == [2] and held_out.points.tolist() == [[7, 8]] and held_out.targets.tolist() == [[9.5]]
-
-
-def test_labels_become_classes_in_increasing_order(tmp_path: Path) -> None:
-    (tmp_path / "t.svm").write_text("-1 1:0.5\n+1 1:1.5 3:2\n-1 1:2.5\n+1 2:9\n")
-    source, points, targets = one_node(File(tmp_path / "t.svm"))
-    assert source.classes == 2 and source.inputs == 3
-    assert source.description.classes is not None and source.description.classes.tolist() == [-1, 1]
-    assert points.tolist() == [[0, 9, 0], [0.5, 0, 0], [1.5, 0, 2], [2.5, 0, 0]]
-    assert targets[:, 0].tolist() == [1, 0, 1, 0]
-
-
 def test_svmlight_files_share_their_features(tmp_path: Path) -> None:
     (tmp_path / "a.svm.gz").write_bytes(gzip.compress(b"0.5 1:1\n1.5 1:2\n"))
     (tmp_path / "b.svm.gz").write_bytes(gzip.compress(b"2.5 4:1\n"))
@@ -294,13 +259,6 @@ def test_idx_images_are_rows_of_pixels_from_0_to_1(tmp_path: Path, compress: boo
     rows = {tuple(row) for node in source.nodes for row in np.hstack(node.draw(100)).tolist()}
     assert rows == {(*row, label) for row, label in zip((images.reshape(50, 6) / 255.0).tolist(), labels, strict=True)}
     assert sum(len(node.held_out(0).points) for node in source.nodes) == 50
-
-
-def test_idx_numbers_are_big_endian_of_any_type(tmp_path: Path) -> None:
-    for code, dtype in ((0x09, ">i1"), (0x0B, ">i2"), (0x0C, ">i4"), (0x0D, ">f4"), (0x0E, ">f8")):
-        values = np.arange(-3, 3).reshape(3, 2).astype(dtype)
-        (tmp_path / "file").write_bytes(idx_bytes(values, code))
-        assert read_idx("images", tmp_path / "file").tolist() == values.tolist()
 
 
 def test_openml_names_become_classes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,18 +39,6 @@ def csv(folder: Path, y: list[Any], node: list[Any] | None = None, name: str = "
     return folder / name
 
 
-def write(folder: Path, kind: str) -> Path:
-    if kind == "csv":
-        return csv(folder, LABELS, NODES)
-    path = folder / f"data.{kind.partition(' ')[0]}"
-    if kind == "npz":
-        np.savez(path, x=X[:, None], y=np.array(LABELS), node=np.array(NODES))
-        return path
-    text = {"parquet": pa.array, "parquet categories": lambda v: pa.array(v).dictionary_encode()}[kind]
-    parquet.write_table(pa.table({"x": X, "y": text(LABELS), "node": text(NODES)}), path)
-    return path
-
-
 def samples(source: Source) -> list[dict[float, float]]:
     """The class of each input, by node, of all rows."""
     found = []
@@ -66,24 +54,6 @@ def refusal(stream: file.File, nodes: int = 2) -> str:
     with pytest.raises(ValueError) as refused:  # noqa: PT011  the message is what the tests look at
         stream.open(nodes, 0, 5, None)
     return str(refused.value)
-
-
-@pytest.mark.parametrize("kind", ["csv", "npz", "parquet", "parquet categories"])
-def test_text_labels_are_classes_and_text_nodes_are_nodes_in_alphabetical_order(tmp_path: Path, kind: str) -> None:
-    source = File(write(tmp_path, kind)).open(2, 0, 99, None)
-    assert source.classes == 3 and source.facts["task"] == "classification"
-    description = source.description
-    assert description.classes is not None and description.classes.tolist() == ["ant", "bee", "cat"]
-    assert description.nodes is not None and description.nodes.tolist() == ["s10", "s9"]
-    expected = {x: float(["ant", "bee", "cat"].index(label)) for x, label in zip(X, LABELS, strict=True)}
-    ten, nine = samples(source)
-    assert ten == {x: expected[x] for x in X[1::2]} and nine == {x: expected[x] for x in X[::2]}
-
-
-def test_numbers_as_names_sort_by_value(tmp_path: Path) -> None:
-    source = File(csv(tmp_path, LABELS, [100, 9] * 6)).open(2, 0, 99, None)
-    assert source.description.nodes is not None and source.description.nodes.tolist() == [9, 100]
-    assert set(samples(source)[0]) == set(X[1::2])
 
 
 @pytest.mark.parametrize(

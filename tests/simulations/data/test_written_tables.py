@@ -110,11 +110,6 @@ def test_a_broken_table_is_not_taken_for_another_one(tmp_path: Path, text: str) 
         File(write(tmp_path, text)).read()
 
 
-def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path) -> None:
-    rows, _ = File(write(tmp_path, "y,b\n" + "#one,1\n#two,2\n" * 5), target="y").read()
-    assert len(rows) == 10 and set(rows.targets[:, 0]) == {"#one", "#two"}
-
-
 @pytest.mark.parametrize("lines", [[], [""], ["\0"], ["#"], ["a"], ["#", "# "], ["sep=;"], ['"', "a,b"]])
 def test_the_header_of_nearly_nothing_is_left_to_the_reader(lines: list[str]) -> None:
     assert head_of(lines, ",").skipped <= len(lines)
@@ -203,22 +198,6 @@ def test_init_says_how_it_read_a_file_and_writes_a_file_that_reads_it(call: Comm
     assert Experiment.from_file("experiment.toml").stream.read()[0].points.shape == (12, 2)  # type: ignore[attr-defined]
 
 
-def test_a_file_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
-    for text in (BODY, f"# from a logger\n{BODY}", BODY.replace(",", " "), f"sep=;\n{BODY.replace(',', ';')}"):
-        rows, _ = File(write(tmp_path, text), target="x3", task="regression").read()
-        assert rows.columns == ("x1", "x2") and rows.target_columns == ("x3",)
-        np.testing.assert_array_equal(np.column_stack([rows.points, rows.targets]), ROWS)
-    flowers = "".join(f"{a},{('setosa', 'other')[k % 2]},{'?' if k == 0 else b}\n" for k, (a, b, _) in enumerate(ROWS))
-    rows, _ = File(write(tmp_path, flowers), target="x2", missing="drop").read()
-    assert rows.columns == ("x1", "x3") and len(rows) == 12 and np.isnan(rows.points[0, 1])
-    rows, _ = File(write(tmp_path, "3,4,5\n" + BODY), target="x3", task="regression", skip_lines=1).read()
-    assert len(rows) == 12
-    with pytest.raises(RefusedKey, match=r'the column "y".* x1, x2, x3'):
-        File(write(tmp_path, BODY)).read()
-    with pytest.raises(RefusedKey, match=r'target = "y" is not a column .* use one of x1, x2, x3'):
-        File(write(tmp_path, BODY), target="y").read()
-
-
 @pytest.mark.parametrize(
     "header",
     ["400,410.5,y", "400,410,class", "2001,2002,", "0,a,y", "sample 1,2,3", "0,1,2", "2001,2002,2003"],
@@ -228,26 +207,6 @@ def test_a_header_with_numbers_in_it_stays_one(header: str, tmp_path: Path) -> N
     body = "".join(f"{a},{b},{'ab'[k % 2]}\n" for k, (a, b, _) in enumerate(ROWS))
     lines = [header, *body.splitlines()]
     assert head_of(lines, ",").names == () and head_of(lines, ",").skipped == 0
-
-
-def test_numbers_parted_by_blanks_may_end_in_a_tab_and_a_name(tmp_path: Path) -> None:
-    body = "".join(f'{a}   {b:8.3f}\t"a car {k % 3}"\n' for k, (a, b, _) in enumerate(ROWS))
-    found, _ = File(write(tmp_path, "".join(f"9.0  {line}" for line in body.splitlines(True))), target="x1").read()
-    assert found.columns == ("x2", "x3", "x4")
-    np.testing.assert_allclose(np.array(found.points[:, :2], dtype=float), np.round(np.array(ROWS)[:, :2], 3))
-    dates = "time\ty\n" + "".join(f"2024-01-01 10:{k:02d}\t{k}.5\n" for k in range(20))
-    assert File(write(tmp_path, dates)).read()[0].columns == ("time",)
-    pair = "".join(f"{k % 3} {k % 3 + 1}\t{k}.5\n" for k in range(20))  # two numbers may be one field
-    assert len(File(write(tmp_path, "two of them\ty\n" + pair), task="regression").read()[0].columns) == 1
-
-
-def test_names_with_blanks_part_no_fields(tmp_path: Path) -> None:
-    one = "".join(f"{a} km,{y}\n" for a, _, y in ROWS)
-    rows, _ = File(write(tmp_path, f"the way,y\n{one}".replace(" km", "")), task="regression").read()
-    assert rows.columns == ("the way",)
-    quoted = "".join(f'{a}   "New York"  {y}\n' for a, _, y in ROWS)
-    rows, _ = File(write(tmp_path, f"a b y\n{quoted}"), task="regression").read()
-    assert rows.kinds[1].words == ("New York",)
 
 
 @pytest.mark.parametrize("seed", range(120))
