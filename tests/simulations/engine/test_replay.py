@@ -128,11 +128,11 @@ def test_rounds_are_compiled(rule):
     assert all(isinstance(block._population, kind) for block in engine.blocks)
 
 
-@pytest.mark.parametrize("step", ["implicit", "explicit"])
 @pytest.mark.parametrize("name", SIZES)
-def test_every_learner_has_the_same_bits_in_compiled_rounds(name, step):
-    """Each learner, and each step, meets links of both kinds."""
-    links = ({}, {"delay": 1, "loss": 0.2})[(list(SIZES).index(name) + (step == "explicit")) % 2]
+def test_every_learner_has_the_same_bits_in_compiled_rounds(name):
+    """Both steps meet links of both kinds; with a rate of replay, in both forms: test_counts_of_points.py."""
+    place = list(SIZES).index(name)
+    step, links = ("implicit", "explicit")[place % 2], ({}, {"delay": 1, "loss": 0.2})[place // 2 % 2]
     rule = {"name": "consensus", "penalty": 0.2, "step": step, "replay": 2}
     keys = {"learner": {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name]}}
     if name == "policy_evaluation":
@@ -157,8 +157,7 @@ LATE = {
     "loss": 0.2,
     "quantization": {"bits": 8},
 }
-LOSSY = {
-    **{("consensus", mix): MIXES[mix] for mix in MIXES},
+LOSSY = {  # consensus with a rate of replay meets all mixes: test_counts_on_unreliable_links.py
     **{(rule, mix): MIXES[mix] for rule in LOSSY_RULES for mix in ("churn without memory", "everything")},
     **{(rule, "late"): {"links": LATE} for rule in LOSSY_RULES},
 }
