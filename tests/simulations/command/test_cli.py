@@ -364,24 +364,10 @@ def test_check_says_when_the_data_ends_first(call: Command) -> None:
     assert "of the 1,000 asked for: then the data is used up" in answer.out
 
 
-def test_help_is_shown_without_words(call: Command) -> None:
-    bare, asked = call(), call("--help")
-    assert bare == asked
-    assert bare.code == 0
-    assert all(command in bare.out for command in ("run", "compare", "plot", "list", "init", "check"))
-
-
 def test_version_is_one_line(call: Command) -> None:
     answer = call("--version")
     assert answer.code == 0
     assert answer.out.startswith("kernelswarm ") and answer.out.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", ["run", "compare", "plot", "list", "init", "check"])
-def test_every_command_has_help(command: str, call: Command) -> None:
-    answer = call(command, "--help")
-    assert answer.code == 0
-    assert "--debug" in answer.out
 
 
 def word(**more: Any) -> Progress:
@@ -414,12 +400,3 @@ def test_progress_of_a_comparison_counts_runs() -> None:
     assert isinstance(file, io.StringIO)
     shown = file.getvalue()
     assert "3 of 12 runs, 1 failed" in shown and "3 min 20 s to go" in shown and "isolated, seed 0: done" in shown
-
-
-@pytest.mark.parametrize("watch", [progress.watch_run, progress.watch_comparison])
-def test_progress_is_silent_when_quiet(watch: Any) -> None:
-    console = Console(file=io.StringIO(), force_terminal=True)
-    with watch(True, console) as observe:
-        assert observe is None
-    file = console.file
-    assert isinstance(file, io.StringIO) and file.getvalue() == ""

@@ -65,13 +65,6 @@ def test_all_about_a_name_has_its_keys_their_meaning_and_its_papers(kind: str) -
         assert "Parameters" not in text and "-----" not in text
 
 
-def test_a_name_of_several_kinds_is_shown_as_each(call: Command) -> None:
-    text = call("list", "linear").out
-    assert "linear, a learner" in text and "linear, a kernel" in text
-    text = call("list", "distance").out  # a kind and the name of two parts
-    assert "distances" in text and "distance, a link loss" in text and "distance, a link delay" in text
-
-
 def test_several_names_are_listed_one_after_another_and_none_beside_an_unknown_one(call: Command) -> None:
     each = [call("list", name).out for name in ("polk", "protocols")]
     assert call("list", "polk", "protocols", "polk").out == "".join(each)

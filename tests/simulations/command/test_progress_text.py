@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
-import re
 from dataclasses import replace
 from typing import Any
 
-import psutil
 import pytest
 from rich.console import Console
 
@@ -101,22 +98,3 @@ def test_a_reproduction_says_every_so_often_what_is_done_and_when_it_will_end(cl
     assert lines[1].startswith("kernelswarm: 75% done, 1 min 40 s to go, part 300, ")
     assert all(line.endswith(" GB") for line in lines)
     assert progress.of_share("steps", 0.0, 50.0, "") == "0% done, steps"  # no pace, and no time to go
-
-
-def test_memory_is_looked_at_from_time_to_time_and_counts_this_process(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory = progress.Memory()
-    match = re.fullmatch(r"([\d.]+) GB", str(memory))
-    assert match is not None and float(match[1]) >= 0.5 * psutil.Process(os.getpid()).memory_info().rss / 1e9
-    monkeypatch.setattr(progress, "_memory", lambda: "more")
-    clock[0] = 4.0
-    assert str(memory) == match[0]
-    clock[0] = 6.0
-    assert str(memory) == "more"
-
-
-def test_slow_rounds_are_shown_with_digits():
-    assert progress.pace(Progress("running", 1, 10, None, 0.066)) == "0.066 rounds/s"
-    assert progress.pace(Progress("running", 1, 10, None, 9.96)) == "10 rounds/s"
-    assert progress.pace(Progress("running", 1, 10, None, 1234.0)) == "1,234 rounds/s"

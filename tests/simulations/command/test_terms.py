@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import SYNONYMS, TERMS, underscored
-from kernelswarm.simulations.experiment.parts import PARTS
 from kernelswarm.simulations.experiment.registry import find
 from tests.helpers.command_line import Command
 
@@ -38,13 +36,6 @@ def test_a_word_of_the_field_leads_to_the_parts_that_it_means(
     assert (answer.code, answer.err) == (0, "")
     for name in names:
         assert f"{name}, a " in answer.out
-
-
-def test_every_term_means_several_parts_and_is_the_name_of_none() -> None:
-    known = {name for table in PARTS.values() for name in table}
-    for term, names in TERMS.items():
-        assert term == underscored(term) and term not in known and term not in SYNONYMS
-        assert len(names) > 1 and set(names) <= known
 
 
 def test_a_term_in_an_experiment_is_answered_with_the_parts_of_its_kind() -> None:

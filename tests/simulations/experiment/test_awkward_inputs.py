@@ -12,7 +12,6 @@ import pytest
 from openpyxl import Workbook
 from pyarrow import parquet
 
-from kernelswarm.graphs.given.names import compared
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -56,11 +55,6 @@ def test_names_that_may_mean_two_nodes_or_none_are_refused(call: Command, graph:
     assert answer.code == 2 and "net.csv has no node" in answer.err and "its nodes are" in answer.err
 
 
-def test_digits_stay_apart_where_their_zeros_tell_nodes_apart() -> None:
-    assert compared(["7", "07"], ["07", "7"]) == (["7", "07"], ["07", "7"])
-    assert compared(["07", "x"], ["7", "07"]) == (["07", "x"], ["7", "07"])
-
-
 def test_a_node_without_rows_is_found_beside_one_with_zeros(call: Command) -> None:
     write_rows(["A2", "007", "x"])
     Path("net.csv").write_text("A2,7\n7,x\nx,hub\n", encoding="utf-8")
@@ -95,21 +89,6 @@ def test_a_column_without_a_value_is_left_out_and_the_experiment_runs(call: Comm
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--target", "Höhe"), 'did you mean "Höhe (m)"?; the option is --target'),
-        (("--nodes", "SITE"), 'did you mean "site"?; the option is --nodes'),
-        (("--features", "Temp"), 'did you mean "temp_luft"?; the option is --features'),
-    ],
-)
-def test_a_column_that_is_nearly_named_is_named(call: Command, words: tuple[str, ...], message: str) -> None:
-    write_rows(["a", "b"], "site;temp_luft;Höhe (m)")
-    options = [*words, *(("--target", "Höhe (m)") if "--target" not in words else ())]
-    answer = call("init", "--data", "data.csv", *options)
-    assert answer.code == 2 and answer.err.endswith(f"{message}\n")
-
-
 def test_a_workbook_with_sheets_says_how_one_is_named(call: Command) -> None:
     book = Workbook()
     assert book.active is not None
@@ -119,9 +98,3 @@ def test_a_workbook_with_sheets_says_how_one_is_named(call: Command) -> None:
     book.save("data.xlsx")
     answer = call("init", "--data", "data.xlsx")
     assert answer.code == 2 and "use one of Sheet, notes; the option is --set stream.sheet=NAME" in answer.err
-
-
-def test_names_of_columns_stay_as_they_are_in_a_check(call: Command) -> None:
-    write_rows(["a", "b"], "site;temp;T_luft °C")
-    call("init", "--data", "data.csv", "--nodes", "site", "--target", "T_luft °C")
-    assert "mean of T_luft °C" in call("check", "experiment.toml").out

@@ -48,12 +48,6 @@ def test_the_task_is_found_and_the_file_runs_as_it_is(call: Command, kind: str) 
     assert (result.final["risk"] or 9.0) < (result.final["constant_risk"] or 0.0) or kind == "three classes"
 
 
-def test_nodes_that_the_rows_name_are_the_network(call: Command) -> None:
-    np.savez("data.npz", x=POINTS, y=POINTS[:, 0], node=np.repeat(["a", "b", "c", "d"], 15))
-    assert "at 4 nodes that the rows name" in call("init", "--data", "data.npz").out
-    assert len(simulate(Experiment.from_file("experiment.toml")).graph) == 4
-
-
 @pytest.mark.parametrize(
     ("targets", "numbered"),
     [
@@ -172,13 +166,6 @@ def test_the_only_column_of_a_usual_name_is_the_target(call: Command, names: str
     assert "# inputs: " + ", ".join(f'"{name}"' for name in inputs) in Path("experiment.toml").read_text()
 
 
-def test_of_several_targets_none_is_chosen_and_all_columns_are_named(call: Command) -> None:
-    Path("data.csv").write_text(",a,label,target\n" + "\n".join(f"{k},{k}.5,{k % 2},{k % 3}" for k in range(30)))
-    refused = call("init", "--data", "data.csv")
-    assert refused.code == 2 and "name the target with --target, one of a, label, target\n" in refused.err
-    assert not Path("experiment.toml").exists()
-
-
 def test_columns_that_number_the_rows_are_no_inputs(call: Command) -> None:
     rows = [(k, k + 1, (40 - 7 * k) % 41, k % 7, k, f"{k * k}.5") for k in range(40)]
     lines = "\n".join(",".join(map(str, row)) for row in rows)
@@ -189,22 +176,6 @@ def test_columns_that_number_the_rows_are_no_inputs(call: Command) -> None:
         experiment = Experiment.from_file(f"{name}.toml")
         assert experiment.stream.read()[0].columns == inputs  # type: ignore[attr-defined]
         assert "row_numbers" not in simulate(experiment).summary["facts"]
-
-
-def test_a_column_that_may_number_the_rows_is_named_by_every_command(call: Command) -> None:
-    """Names of their own, or those that are asked for: a learner is good at rows that it knows by their numbers."""
-    rows = [f"{k},{k % 7}.5,{k},{k * k % 11}.25" for k in range(40)]
-    Path("data.csv").write_text("messung,b,sample_id,y\n" + "\n".join(rows))
-    text = 'input "messung" numbers the rows and tells nothing of others: leave it out with stream.drop\n'
-    first = call("init", "--data", "data.csv")
-    assert first.code == 0 and text in first.out and "without sample_id, which counts the rows" in first.out
-    assert text in call("check", "experiment.toml").out
-    assert text in call("run", "experiment.toml", "--no-figures", "--quiet").out
-    both = call("init", "both.toml", "--data", "data.csv", "--features", "b, sample_id")
-    assert both.code == 0 and 'input "sample_id" numbers the rows' in both.out
-    dropped = call("init", "dropped.toml", "--data", "data.csv", "--drop", "messung,sample_id")
-    assert dropped.code == 0 and "numbers the rows" not in dropped.out
-    assert Experiment.from_file("dropped.toml").stream.read()[0].columns == ("b",)  # type: ignore[attr-defined]
 
 
 def test_inputs_are_named_or_left_out_by_options(call: Command) -> None:

@@ -19,7 +19,6 @@ from kernelswarm.simulations.experiment.registry import (
     find,
     listed_parts_only,
     names,
-    plural,
 )
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL, Command, commands
@@ -64,17 +63,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     module._groups.cache_clear()
     for name in [name for name in sys.modules if name.startswith("swarm_")]:
         del sys.modules[name]
-
-
-def test_plurals_are_those_of_the_lists() -> None:
-    assert [plural(kind) for kind in ("learner", "topology", "loss", "clock", "graph_schedule")] == [
-        "learners",
-        "topologies",
-        "losses",
-        "clocks",
-        "graph_schedules",
-    ]
-    assert len({plural(kind) for kind in PARTS}) == len(PARTS)
 
 
 def test_an_offered_part_is_used_by_its_name_and_imported_no_sooner(install: Install) -> None:

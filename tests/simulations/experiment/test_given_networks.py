@@ -33,19 +33,6 @@ def written(call: Command, graph: nx.Graph[Any], *options: str) -> tuple[str, Ex
     return answer.out, Experiment.from_file("here/mine.toml")  # its paths are relative to it
 
 
-def test_a_graph_with_the_names_of_the_rows_is_the_network(call: Command) -> None:
-    rows_of("south", "north", "hut")
-    output, experiment = written(call, nx.Graph([("north", "hut"), ("hut", "south")]), "--nodes", "station")
-    assert "network: graph.graphml, 3 nodes\n" in output
-    network = open_network(experiment)
-    names = network.adjacency.names
-    assert names == ["hut", "north", "south"] and experiment.overrides == ()
-    assert [tuple(names[place] for place in edge) for edge in network.adjacency.edges.tolist()] == [
-        ("hut", "north"),
-        ("hut", "south"),
-    ]
-
-
 @pytest.mark.parametrize("many", [False, True], ids=["few words", "too many to be an input"])
 def test_a_column_whose_words_are_nodes_of_the_network_names_them(call: Command, many: bool) -> None:
     names = [f"hut {k}" for k in range(30)] if many else ["south", "north", "hut"]
@@ -111,13 +98,6 @@ def test_rows_without_names_are_dealt_to_all_nodes(call: Command) -> None:
     assert experiment.rounds == 20 * 90 * 0.8 / 6 / 4  # each sees its rows 20 times, four a round
 
 
-def test_numbered_nodes_are_places(call: Command) -> None:
-    rows_of("c", "a", "b")
-    output, experiment = written(call, nx.path_graph(3), "--nodes", "station")
-    assert "network: graph.graphml, 3 nodes\n" in output and experiment.overrides == ()
-    assert open_network(experiment).source.description.nodes.tolist() == ["a", "b", "c"]  # type: ignore[union-attr]
-
-
 def test_what_does_not_fit_is_refused(call: Command) -> None:
     rows_of("south", "north", "attic")
     nx.write_graphml(nx.Graph([("south", "north"), ("north", "gate")]), "graph.graphml")
@@ -143,9 +123,3 @@ def test_who_asks_whom_and_who_is_out_of_reach_is_said(call: Command) -> None:
     assert words in call("check", "here/mine.toml").out
     verdict = simulate(experiment.with_changes({"rounds": 20})).verdict
     assert "no path leads to them from a node with data: join them to one" in verdict["nothing_reached"]
-
-
-def test_of_undirected_networks_nobody_is_said_to_ask(call: Command) -> None:
-    rows_of("Worms", "Mainz")
-    output, _ = written(call, nx.Graph([("Worms", "Mainz"), ("Mainz", "gate")]), "--nodes", "station")
-    assert "asks" not in output and "no path" not in output

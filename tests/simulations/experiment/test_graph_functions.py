@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -49,16 +48,6 @@ def test_names_and_directions_are_those_of_the_object(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="not symmetric"):
         directed = build_topology(described(tmp_path, "own_names:asking"))
     assert directed.number_of_edges() == 3
-
-
-def test_random_edges_are_drawn_until_they_connect_all(tmp_path: Path) -> None:
-    (tmp_path / "own_draws.py").write_text(
-        "def links(generator, nodes):\n"
-        "    return [(i, j) for i in range(nodes) for j in range(i) if generator.uniform() < 0.3] + [(0, 1)]\n"
-    )
-    for seed in range(5):
-        graph = build_topology(described(tmp_path, "own_draws:links", nodes=8)).graph
-        assert nx.is_connected(graph), seed
 
 
 @pytest.mark.parametrize(

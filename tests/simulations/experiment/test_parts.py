@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import inspect
 import math
 import pickle
 from dataclasses import dataclass, field
@@ -18,12 +17,10 @@ import pytest
 
 from kernelswarm import RefusedKey
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
-from kernelswarm.agents.parts.losses import Huber
-from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import rule, shown
-from kernelswarm.simulations.experiment.parts import PARTS, build, catalogue, default_of, describe, fill, merge
+from kernelswarm.simulations.experiment.parts import PARTS, build, default_of, describe, fill
 from kernelswarm.simulations.experiment.registry import find, part_name
 
 # Values for the keys that have no default.
@@ -82,29 +79,6 @@ def test_every_key_can_be_checked_and_written(kind: str, name: str) -> None:
             assert entry.metadata["part"] in PARTS
 
 
-@pytest.mark.parametrize("kind", PARTS)
-def test_catalogue_has_a_sentence_and_the_keys_of_every_part(kind: str) -> None:
-    listed = {name: (sentence, keys) for name, sentence, keys in catalogue(kind)}
-    assert list(listed) == list(PARTS[kind])
-    for name, (sentence, keys) in listed.items():
-        assert sentence.endswith(".") and len(sentence) > 10
-        assert list(keys) == [entry.name for entry in keys_of(find(kind, name, kind))]
-
-
-def test_sentence_does_not_end_at_an_abbreviation() -> None:
-    sentences = {name: sentence for name, sentence, _ in catalogue("protocol")}
-    assert sentences["consensus"].endswith("(SURVEY eq. 17).")
-
-
-def test_name_alone_gives_the_defaults() -> None:
-    assert build("kernel", "matern") == Matern()
-
-
-def test_finished_part_is_returned_as_it_is() -> None:
-    kernel = Laplacian(0.3)
-    assert build("kernel", kernel) is kernel
-
-
 @pytest.mark.parametrize(
     ("key", "value", "kind"),
     [
@@ -118,42 +92,6 @@ def test_finished_part_is_returned_as_it_is() -> None:
 def test_words_in_a_finished_part_are_refused(key: str, value: Any, kind: str) -> None:
     with pytest.raises(ValueError, match=rf"{key} = .* must be a {kind}"):
         build("learner", Polk(**{key: value}), "learner")
-
-
-def test_number_stands_for_the_scalar_part() -> None:
-    learner = build("learner", {"name": "polk", "step_size": 2})
-    assert learner.step_size == Constant(2.0)
-    assert describe(learner)["step_size"] == 2.0
-
-
-def test_table_stands_for_another_schedule() -> None:
-    learner = build("learner", {"name": "polk", "step_size": {"name": "diminishing", "initial": 0.5}})
-    assert learner.step_size == Diminishing(0.5)
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        {"epsilon": 0.5},
-        {"parsimony": 0.5},
-        {"quadratic": 0.5},
-        {"proportional": 0.5},
-        {"target_order": 9, "alpha": 2.0},
-    ],
-)
-def test_budget_is_recognised_by_its_key(table: dict[str, float]) -> None:
-    budget = build("learner", {"name": "polk", "budget": table}).budget
-    assert part_name(budget) == next(iter(table))
-    assert table.items() <= describe(budget).items()
-    assert "name" not in describe(budget)
-
-
-def test_key_that_fits_all_others_decides_whatever_the_order() -> None:
-    assert build("budget", {"alpha": 2.0, "target_order": 9}) == build("budget", {"target_order": 9, "alpha": 2.0})
-
-
-def test_table_without_a_name_changes_the_default_part() -> None:
-    assert build("learner", {"name": "polk", "kernel": {"bandwidth": 0.25}}).kernel == Gaussian(0.25)
 
 
 def test_user_class_is_imported_from_the_folder_of_the_experiment(tmp_path: Path) -> None:
@@ -211,15 +149,6 @@ def sample(**table: Any) -> Sample:
     return filled
 
 
-def test_values_come_in_the_annotated_types() -> None:
-    filled = sample(ratio=1, file="x.csv", either="/y", pair=[1, 2.5], several=[3, 4], table={"0-1": 2}, limit=math.inf)
-    assert filled.ratio == 1.0 and isinstance(filled.ratio, float)
-    assert filled.file == Path("/data/x.csv")  # relative to the experiment's folder
-    assert filled.either == Path("/y")
-    assert (filled.pair, filled.several, filled.table) == ((1.0, 2.5), (3, 4), {"0-1": 2.0})
-    assert sample(inner={"depth": 2}, kernel="linear").inner == Inner(2)
-
-
 def test_numpy_values_are_numbers() -> None:
     filled = sample(count=np.int64(3), several=np.array([1, 2]), ratio=np.float64(0.25))
     assert (filled.count, filled.several, filled.ratio) == (3, (1, 2), 0.25)
@@ -261,10 +190,6 @@ def test_refusal_names_key_value_and_rule(table: dict[str, Any], message: str) -
     with pytest.raises(InputError) as refused:
         sample(**table)
     assert message in str(refused.value)
-
-
-def test_infinity_is_admitted_where_it_is_the_default() -> None:
-    assert math.isinf(sample(limit=math.inf).limit)
 
 
 def test_date_is_no_value() -> None:
@@ -369,30 +294,6 @@ def test_random_function_follows_the_generator_until_connected() -> None:
 )
 def test_arguments_of_a_function_are_checked(table: dict[str, Any], message: str) -> None:
     assert message in refusal("topology", table)
-
-
-def test_merge_lays_keys_over_tables() -> None:
-    base = describe(build("learner", {"name": "polk", "kernel": {"name": "matern", "bandwidth": 2.0}}))
-    merged = build("learner", merge(base, {"batch_size": 4, "kernel": {"bandwidth": 0.5}}))
-    assert (merged.batch_size, merged.kernel) == (4, Matern(0.5))
-
-
-def test_merge_replaces_a_table_that_names_another_part() -> None:
-    base = describe(build("learner", {"name": "polk", "kernel": {"name": "matern", "smoothness": 2.5}}))
-    assert build("learner", merge(base, {"kernel": {"name": "gaussian"}})).kernel == Gaussian()
-    assert build("learner", merge(base, {"budget": {"epsilon": 0.5}})).budget == build("budget", {"epsilon": 0.5})
-
-
-def test_merge_gives_a_part_given_by_name_its_keys() -> None:
-    base = describe(build("learner", {"name": "polk", "loss": "huber"}))
-    assert build("learner", merge(base, {"loss": {"threshold": 2.0}})).loss == Huber(2.0)
-
-
-def test_parts_are_found_by_their_own_class() -> None:
-    for kind, name in EVERY:
-        cls = find(kind, name, kind)
-        assert PARTS[kind][name] == f"{cls.__module__}:{cls.__qualname__}"
-        assert inspect.getdoc(cls)
 
 
 def test_a_refused_key_stands_where_its_table_does_and_travels_between_processes() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
-import pyarrow
 import pytest
 from pyarrow import csv
 
@@ -142,12 +141,3 @@ def test_an_array_of_edges_in_a_file_is_what_it_is_in_python(tmp_path: Path) -> 
     np.save(tmp_path / "edges.npy", np.array(ROUND).T)
     with pytest.raises(ValueError, match="this one is 2 x 4: transpose edges, a pair in each row"):
         read_graph(tmp_path / "edges.npy")
-
-
-def test_a_melted_frame_has_the_rows_of_each_sensor() -> None:
-    times = np.repeat(np.arange(40.0), len(SENSORS))
-    nodes = np.tile(SENSORS, 40)
-    frame = pyarrow.table({"time": times, "node": nodes, "y": np.sin(times / 9)})
-    keys = {"learner": "polk", "protocol": "consensus", "rounds": 2}
-    result = simulate(topology=nx.cycle_graph(SENSORS), data=frame, target="y", node="node", **keys)
-    assert list(result.node_names.values()) == sorted(SENSORS)

@@ -10,7 +10,6 @@ import pytest
 from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -43,11 +42,6 @@ def test_a_run_with_its_folder_makes_no_networkx_graph_until_it_is_asked(refused
     assert dict(done.graph.nodes(data="pos")) == {
         node: (known["x"], known["y"]) for node, known in read.graph.nodes(data=True)
     }
-
-
-def test_check_makes_no_networkx_graph(refused):
-    sections = {section.title: dict(section.lines) for section in examine(Experiment.from_dict(TABLES))}
-    assert sections["network: random_geometric"]["nodes"] == "30"
 
 
 def test_a_state_has_the_graph_of_the_result():

@@ -117,17 +117,6 @@ def test_probabilities_and_pictures_take_frames_too() -> None:
     assert drawn[0].get_xlim() == drawn[1].get_xlim() and drawn[0].get_ylim() == drawn[1].get_ylim()
 
 
-def test_inputs_without_names_are_taken_as_they_stand() -> None:
-    model = simulate(data=(X, Y), **KEYS).model(0)
-    assert model.input_variables.names == ("x[:, 0]", "x[:, 1]")  # what messages call them
-    np.testing.assert_array_equal(model.predict(COLUMNS), model.predict(X))
-    estimators = PolkRegressor(random_state=0).fit(X, Y).model_  # whose columns are called nothing
-    np.testing.assert_array_equal(estimators.predict(COLUMNS), estimators.predict(X))
-    assert not np.array_equal(model.predict({"depth": X[:, 1], "warmth": X[:, 0]}), model.predict(X))
-    with pytest.raises(ValueError, match=r"points have shape \(200, 3\): the model needs \(n, 2\)"):
-        model.predict({**COLUMNS, "more": Y})
-
-
 def test_what_holds_no_numbers_is_refused_by_its_column() -> None:
     model = simulate(data={**COLUMNS, "y": Y}, **KEYS).model(0)
     for values, message in (

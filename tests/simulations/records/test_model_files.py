@@ -265,18 +265,6 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_nodes_model_is_read_from_a_run(run: Path) -> None:
-    assert load(run, node=0).kernel == Gaussian(0.5)
-    own = load(run, node=1)
-    assert own.kernel == Laplacian(2.0)
-    assert own.loss == MulticlassLogistic()
-    assert own.model_order == 3
-    points = np.random.default_rng(1).normal(size=(20, 2))
-    np.testing.assert_allclose(own.evaluate(points), Laplacian(2.0).cross(points, own.points) @ own.weights)
-    np.testing.assert_array_equal(own.predict(points), own.evaluate(points).argmax(axis=1))
-    assert load(run, node=2, kernel=Gaussian(9.0)).kernel == Gaussian(9.0)
-
-
 def test_wrong_nodes_and_folders_are_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"there is no node 3: use one of 0, 1, 2$"):
         load(run, node=3)

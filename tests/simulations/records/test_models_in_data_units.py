@@ -10,10 +10,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
-from pyarrow import parquet
 
 from kernelswarm import (
     Experiment,
@@ -119,17 +117,6 @@ def test_raw_rows_give_the_runs_own_classification_error_in_the_labels_of_the_fi
         np.testing.assert_array_equal(likeliest, predicted)
 
 
-def test_whole_numbers_as_labels_and_nodes_stay_whole_numbers(tmp_path: Path) -> None:
-    data = Data(names=np.array([109, 12, 100, 5]))
-    labels = np.where(data.labels == "warm", 26, np.where(data.labels == "mild", 7, -1))
-    folder = run(experiment(data.write(tmp_path, labels), loss="multiclass_logistic"), tmp_path / "run").folder
-    model = load_model(folder, 12)
-    assert model.classes is not None and model.classes.dtype == np.int64 and model.classes.tolist() == [-1, 7, 26]
-    assert model.predict(data.x[:20]).dtype == np.int64
-    assert read_run(folder).node_names == {0: 5, 1: 12, 2: 100, 3: 109}
-    assert load_model(folder, 2).node == 100  # no node is called 2
-
-
 def test_a_number_that_means_two_nodes_is_refused(tmp_path: Path) -> None:
     data = Data(names=np.array([1, 2, 3, 4]))
     result = simulate(experiment(data.write(tmp_path, data.y)))
@@ -148,18 +135,6 @@ def test_an_unknown_node_is_refused_with_the_nearest_name(tmp_path: Path) -> Non
             load(4)
         with pytest.raises(InputError, match='holds the models of 4 nodes: name one, such as node = "Berlin"'):
             load(None)
-
-
-@pytest.mark.parametrize("loss", ["squared", "multiclass_logistic"])
-def test_a_model_file_carries_units_labels_and_the_nodes_name(tmp_path: Path, loss: str) -> None:
-    data = Data()
-    keys = data.write(tmp_path, data.y if loss == "squared" else data.labels) | {"standardize_targets": True}
-    model = simulate(experiment(keys, loss=loss)).model("sensor-9")
-    save_model(model, tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz")
-    assert again.node == "sensor-9" and again.input_variables.names == KEYS
-    assert np.array_equal(again.predict(data.x), model.predict(data.x))
-    assert np.array_equal(again.evaluate(data.x), model.evaluate(data.x))
 
 
 def test_damaged_units_in_a_model_file_are_refused(tmp_path: Path) -> None:
@@ -252,18 +227,6 @@ def test_images_are_predicted_from_their_bytes(tmp_path: Path) -> None:
     assert np.mean(model.predict(images) == labels) > 0.95
 
 
-def test_the_folder_names_the_nodes_in_tables_and_graphml(tmp_path: Path) -> None:
-    data = Data()
-    folder = run(experiment(data.write(tmp_path, data.y)), tmp_path / "run").folder
-    table = parquet.read_table(folder / "nodes.parquet").to_pydict()
-    names = {0: "Berlin", 1: "north", 2: "sensor-10", 3: "sensor-9"}
-    assert [names[node] for node in table["node"]] == table["name"] and len(table["name"]) == 8
-    graph: nx.Graph[str] = nx.read_graphml(folder / "graph.graphml")
-    assert {int(node): name for node, name in graph.nodes(data="name")} == names
-    assert read_run(folder).node_names == names
-    assert read_run(folder).nodes["name"].tolist() == table["name"]
-
-
 def test_a_resumed_run_has_the_same_names_and_models(tmp_path: Path) -> None:
     data = Data()
     keys = data.write(tmp_path, data.y)
@@ -274,14 +237,6 @@ def test_a_resumed_run_has_the_same_names_and_models(tmp_path: Path) -> None:
     for column in ("node", "name", "round", "error"):
         assert again.nodes[column].tolist() == whole.nodes[column].tolist()
     assert np.array_equal(again.model("north").predict(data.x), whole.model("north").predict(data.x))
-
-
-def test_the_resolved_experiment_gives_the_same_models_and_units(tmp_path: Path) -> None:
-    data = Data()
-    result, folder, _ = run(experiment(data.write(tmp_path, data.y)), tmp_path / "run")
-    again = simulate(Experiment.from_file(folder / "config.toml"))
-    assert again.summary["digest"] == result.summary["digest"]
-    assert again.data.to_json() == result.data.to_json() == (folder / "data.json").read_text()
 
 
 def test_one_learner_for_all_nodes_has_the_name_of_none(tmp_path: Path) -> None:
@@ -366,19 +321,3 @@ def test_an_array_without_dimensions_keeps_its_shape(tmp_path: Path) -> None:
     result = Result(config, nx.empty_graph(1), models=models)
     assert result.model(0).predict([[0.0]]).tolist() == [2.5]
     assert load_model(write_run(result, tmp_path / "run"), 0).predict([[0.0]]).tolist() == [2.5]
-
-
-def test_a_data_set_of_scikit_learn_goes_through_parquet(tmp_path: Path) -> None:
-    from sklearn.datasets import load_iris
-
-    iris = load_iris()
-    names = iris.target_names[iris.target]
-    columns = dict(zip(iris.feature_names, iris.data.T, strict=True))
-    species = pa.array(names).dictionary_encode()  # as pandas writes a categorical column
-    parquet.write_table(pa.table({**columns, "species": species}), tmp_path / "iris.parquet")
-    keys = {"name": "file", "path": tmp_path / "iris.parquet", "target": "species", "epochs": 5}
-    result = simulate(experiment(keys, nodes=2, loss="multiclass_logistic", rounds=250))
-    model = result.model(1)
-    assert model.input_variables.names == tuple(iris.feature_names)
-    assert model.classes is not None and model.classes.tolist() == ["setosa", "versicolor", "virginica"]
-    assert np.mean(model.predict(iris.data) == names) > 0.9

@@ -68,16 +68,6 @@ def test_models_take_raw_frames_of_every_kind(folder: Path) -> None:
         np.testing.assert_array_equal(model.predict(table), expected(folder))
 
 
-def test_rows_alone_are_read_as_those_that_were_learned_from(folder: Path) -> None:
-    """A date that may have two meanings, a number without thousands and a gap have those of the training rows."""
-    model = load_model(folder / "model.npz")
-    either = [k for k, text in enumerate(COLUMNS["when"]) if int(text[:2]) <= 12]
-    assert len(either) > 10
-    for k in (*either[3:6], 4):
-        row = {name: values[k : k + 1] for name, values in COLUMNS.items()}
-        assert model.predict(row)[0] == expected(folder)[k]
-
-
 @pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
 def test_a_run_folder_holds_the_data_as_they_were_given(tmp_path: Path, unit: str) -> None:
     data = {**COLUMNS, "when": WHEN.astype(f"datetime64[{unit}]"), "y": Y, "node": ["a", "b", "?", "c"] * 30}
@@ -87,14 +77,6 @@ def test_a_run_folder_holds_the_data_as_they_were_given(tmp_path: Path, unit: st
     for node in ("a", "b", "c"):
         resumed = load_model(tmp_path / "run", node=node)
         np.testing.assert_array_equal(resumed.weights, longer.model(node).weights)
-
-
-def test_an_unknown_word_is_0_in_all_columns(folder: Path) -> None:
-    model = load_model(folder / "model.npz")
-    points = model.as_array({**COLUMNS, "wind": ["NNW"] * ROWS})
-    names = model.input_variables.names
-    assert names[7:10] == ("wind=N", "wind=NE", "wind=S")
-    assert (points[:, 7:10] == 0.0).all()
 
 
 def test_columns_of_another_kind_are_refused(folder: Path) -> None:

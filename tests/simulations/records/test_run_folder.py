@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import tomllib
@@ -22,8 +21,7 @@ from kernelswarm.simulations.engine.model_arrays import digest
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.run_folder import FILES, check_place, default_folder, read, write
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.records.run_folder import FILES, check_place, read, write
 from tests.helpers.command_line import SMALL
 
 GENERATOR = np.random.default_rng(3)
@@ -73,24 +71,12 @@ def test_what_is_read_is_what_was_written(result: Result, tmp_path: Path) -> Non
     assert nx.utils.edges_equal(again.graph.edges(data=True), result.graph.edges(data=True))
 
 
-def test_folder_holds_the_named_files_and_no_others(result: Result, tmp_path: Path) -> None:
-    folder = write(result, tmp_path / "deep" / "run")
-    assert folder == tmp_path / "deep" / "run"
-    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
-    assert [path.name for path in folder.parent.iterdir()] == ["run"]
-
-
 def test_taken_name_gets_a_number(result: Result, tmp_path: Path) -> None:
     (tmp_path / "run-3").mkdir()
     (tmp_path / "run-3" / "mine.txt").write_text("mine")
     written = [write(result, tmp_path / "run").name for _ in range(3)]
     assert written == ["run", "run-2", "run-4"]
     assert (tmp_path / "run-3" / "mine.txt").read_text() == "mine"
-
-
-def test_no_number_is_needed_beside_other_runs(result: Result, tmp_path: Path) -> None:
-    (tmp_path / "other").write_text("")
-    assert write(result, tmp_path / "run").name == "run"
 
 
 @pytest.mark.parametrize(
@@ -107,17 +93,6 @@ def test_a_write_that_ends_early_leaves_nothing(
     with pytest.raises(raised, match=message):
         write(result, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_summary_is_json_for_every_reader(result: Result, tmp_path: Path) -> None:
-    result.summary["final"] = {"risk": math.nan, "violation": math.inf, "order": np.float64(3.0)}
-    folder = write(result, tmp_path / "run")
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(constant)
-
-    summary = json.loads((folder / "summary.json").read_text(), parse_constant=refuse)
-    assert summary["final"] == {"risk": None, "violation": None, "order": 3.0}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -187,29 +162,6 @@ def test_digest_depends_on_names_types_shapes_and_bytes() -> None:
     ]
     assert digest(base) == digest({"b": base["b"], "a": base["a"]})
     assert len({digest(base), *map(digest, others)}) == 1 + len(others)
-
-
-def test_run_folder_is_enough_to_run_again(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(SMALL)
-    first = simulate(Experiment.from_file(tmp_path / "small.toml"))
-    folder = write(first, tmp_path / "run")
-    second = simulate(Experiment.from_file(folder / "config.toml"))
-    assert second.summary["digest"] == read(folder).summary["digest"]
-    assert_equal_arrays(first.models, second.models)
-
-
-def test_run_on_a_graph_of_python_is_enough_to_run_again(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(SMALL)
-    graph = nx.relabel_nodes(nx.path_graph(3), {0: 5, 1: 2, 2: 9})
-    experiment = Experiment.from_file(tmp_path / "small.toml").with_changes({"topology": graph})
-    folder = write(simulate(experiment), tmp_path / "run")
-    again = simulate(Experiment.from_file(folder / "config.toml"))
-    assert again.summary["digest"] == read(folder).summary["digest"]
-
-
-def test_default_folder_names_experiment_parts_and_seed() -> None:
-    config = {"protocol": {"name": "my_rules:Gossip"}, "topology": {"name": "ring"}, "seed": 4}
-    assert default_folder("quick start", config) == Path("runs/quick_start-my_rules_Gossip-ring-seed4")
 
 
 def test_place_is_checked_before_the_run(tmp_path: Path) -> None:

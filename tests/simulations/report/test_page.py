@@ -22,7 +22,6 @@ from kernelswarm.simulations.records.measurements import FOLDER, OnDisk
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.report import learned, learning_curves, network, page, tables
-from kernelswarm.simulations.report.page import comparison_title
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.report_page import Page, page_of, short, table
 from tests.helpers.small_comparisons import PROTOCOLS, experiment
@@ -170,13 +169,6 @@ def test_functions_are_those_of_the_models(folder: Path, result: Result) -> None
     assert len(functions["truth"][0]) == functions["size"]
 
 
-def test_one_function_of_all_nodes_is_on_the_page_once(tmp_path: Path) -> None:
-    shared = simulate(experiment(protocol={"name": "centralized"}))
-    functions = page_of(run_folder.write(shared, tmp_path / "run")).data["functions"]
-    assert len(functions["values"]) == 1
-    assert functions["of"] == [0] * 5
-
-
 def test_what_would_be_too_much_is_left_out_and_said(
     folder: Path, result: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,12 +218,6 @@ def test_text_of_files_stays_text(result: Result, tmp_path: Path) -> None:
     )
     assert not [word for word in makes_markup if word in found.texts["script"][1]]
     assert EVIL in found.data["settings"]
-
-
-def test_a_comparison_is_called_by_the_keys_as_they_are_typed() -> None:
-    assert comparison_title(Comparison(("learner.step_size", "protocol.name"), (), ())) == (
-        "Comparison of learner.step_size, protocol"
-    )
 
 
 def test_marks_of_the_template_in_a_text_are_no_marks(result: Result) -> None:

@@ -32,15 +32,6 @@ def call(capsys: pytest.CaptureFixture[str]) -> Command:
     return commands(capsys)
 
 
-def test_the_command_says_where_the_page_is_and_writes_it_again(call: Command, folder: Path) -> None:
-    answer = call("report", folder)
-    assert answer == (0, f"{folder / 'report.html'}\n", "")
-    first = (folder / "report.html").read_bytes()
-    assert call("report", folder).code == 0
-    assert (folder / "report.html").read_bytes() == first
-    run_folder.read(folder)  # is still a run
-
-
 def test_what_is_no_run_is_refused_by_name(call: Command, folder: Path, tmp_path: Path) -> None:
     def refused(place: Path) -> str:
         answer = call("report", place)
