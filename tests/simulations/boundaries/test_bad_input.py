@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -184,25 +183,6 @@ def test_wrong_experiment_is_refused_by_every_command(command: str, change: str,
 
 
 @pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        (
-            "topology",
-            "topology is missing: an experiment needs the name of a topology or a table with one (known: ring,",
-        ),
-        ("stream", "stream is missing: an experiment needs the name of a stream"),
-        ("learner", "learner is missing: an experiment needs the name of a learner"),
-        ("protocol", "protocol is missing: an experiment needs the name of a protocol"),
-    ],
-)
-def test_missing_section(section: str, message: str, call: Command) -> None:
-    head, *tables = SMALL.split("\n[")
-    kept = [head, *(table for table in tables if not table.startswith(f"{section}]"))]
-    Path("small.toml").write_text("\n[".join(kept))
-    assert message in refused(call, "run", "small.toml")
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         (b"rounds = \n", "small.toml is not TOML: Invalid value (at line 1, column 10)"),
@@ -304,11 +284,6 @@ def test_data_with_a_hole_is_refused_with_its_place(call: Command) -> None:
     paragraph = refused(call, "run", "small.toml", "--set", "stream={name='file',path='data.csv',task='regression'}")
     assert "data.csv" in paragraph and "row 18, " in paragraph and "is missing" in paragraph
     assert "'a'" in paragraph or '"a"' in paragraph or "column a" in paragraph
-
-
-def test_small_file_itself_is_fine(call: Command) -> None:
-    assert tomllib.loads(SMALL)
-    assert call("check", "small.toml").code == 0
 
 
 @pytest.mark.parametrize(

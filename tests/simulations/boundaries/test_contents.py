@@ -19,7 +19,6 @@ from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records import checkpoints
-from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import FILES
 from kernelswarm.simulations.running.baseline import Baseline
@@ -283,14 +282,6 @@ def test_checkpoints_of_other_content_are_refused(
     for other in checkpoints.paths(Path("here/checkpoints"))[:-1]:
         other.unlink()
     assert words in paragraph(call("resume", "here", "--rounds", "6"))
-
-
-def test_a_sealed_checkpoint_is_one(call: Command) -> None:
-    Path("small.toml").write_text("checkpoint_every = 2\n" + SMALL)
-    run(Experiment.from_file("small.toml"), "here")
-    path, arrays = taken(Path("here"))
-    path.write_bytes(sealed(packed(arrays)))
-    assert newest(Path("here")).round == 4
 
 
 SUMMARIES: list[Callable[[dict[str, Any]], object]] = [

@@ -19,10 +19,9 @@ import pytest
 from kernelswarm.simulations.comparison import comparison_runs
 from kernelswarm.simulations.comparison.compare import compare
 from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
-from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.variation import Plan, cells, differing, parse_vary, read_compare
+from kernelswarm.simulations.experiment.variation import Plan, cells, parse_vary, read_compare
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import read
@@ -65,10 +64,6 @@ def invented(tried: Experiment, observe: Callable[[Any], None] | None = None, *_
 # Which cells there are
 
 
-def labels(vary: dict[str, list[Any]], config: dict[str, Any] = TABLE) -> list[tuple[str, ...]]:
-    return [cell.labels for cell in cells(config, vary)]
-
-
 def test_cells_are_the_product_in_the_order_of_the_lists() -> None:
     vary = {"protocol.name": ["isolated", "consensus"], "topology.name": ["ring", "complete"]}
     found = cells(TABLE, vary)
@@ -87,11 +82,6 @@ def test_keys_of_another_part_are_dropped_with_its_name() -> None:
     (matern,) = cells(resolved, {"learner.kernel.name": ["matern"]})
     assert matern.config["learner"]["kernel"] == {"name": "matern", "bandwidth": 0.2}
     Experiment.from_dict(matern.config)
-
-
-def test_a_key_that_a_part_lacks_is_left_out_of_its_cells() -> None:
-    vary: dict[str, list[Any]] = {"protocol.penalty": [0.1, 1.0], "protocol.name": ["isolated", "consensus"]}
-    assert labels(vary) == [("–", "isolated"), ("0.1", "consensus"), ("1.0", "consensus")]
 
 
 def test_tables_replace_tables_and_partial_ones_change_keys() -> None:
@@ -200,20 +190,6 @@ def test_wrong_tables_are_refused_with_the_file_and_the_key(text: str, tmp_path:
         read_compare(path)
 
 
-def test_differing_keys_are_found_part_by_part() -> None:
-    first, second = (
-        experiment().to_dict(),
-        experiment(protocol={"name": "consensus", "penalty": 0.5}, rounds=50).to_dict(),
-    )
-    keys, found = differing([first, second, first])
-    assert keys == ("rounds", "protocol")
-    assert found == [
-        ("40", "consensus, penalty = 0.05"),
-        ("50", "consensus, penalty = 0.5"),
-        ("40", "consensus, penalty = 0.05"),
-    ]
-
-
 # What becomes of the runs
 
 
@@ -294,13 +270,6 @@ def test_what_every_run_refuses_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not any(tmp_path.iterdir())
 
 
-def test_other_backends_run_one_after_another_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison_runs, "simulate", invented)
-    monkeypatch.setattr(parallel, "answers", lambda *_: pytest.fail("it started processes"))
-    found = compare(experiment(backend={"name": "ray"}), {"protocol.penalty": [0.1, 0.2]}, seeds=2, jobs=4)
-    assert [run.failure for run in found.runs] == [""] * 4
-
-
 def test_results_are_gathered_by_what_they_have_in_common() -> None:
     results = [
         invented(experiment(seed=seed, protocol={"name": "consensus", "penalty": c}))
@@ -347,22 +316,6 @@ def test_the_written_experiment_repeats_the_comparison(tmp_path: Path, monkeypat
     second = compare(Experiment.from_dict(table), plan.vary, plan.seeds, jobs=1, out=tmp_path / "out", afresh=True)
     assert second.folder == tmp_path / "out-2"  # what exists is never overwritten
     assert second.rows() == first.rows() or repr(second.rows()) == repr(first.rows())
-
-
-def test_paths_among_the_varied_values_start_at_the_experiments_folder(tmp_path, monkeypatch):
-    (tmp_path / "place").mkdir()
-    x = np.random.default_rng(0).uniform(size=(80, 1))
-    np.savez(tmp_path / "place" / "data.npz", x=x, y=np.sin(x[:, 0]))
-    file = tmp_path / "place" / "experiment.toml"
-    file.write_text(
-        'rounds = 5\n[topology]\nname = "ring"\nnodes = 3\n[stream]\nname = "sine_regression"\n'
-        '[learner]\nname = "polk"\n[protocol]\nname = "isolated"\n',
-        encoding="utf-8",
-    )
-    monkeypatch.chdir(tmp_path)
-    vary = {"stream": [{"name": "file", "path": "data.npz", "task": "regression"}]}
-    (row,) = compare(Experiment.from_file(file), vary, jobs=1).rows()
-    assert row.failed == 0
 
 
 def test_learners_are_held_against_the_first_where_there_is_one_protocol(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from kernelswarm.simulations.experiment.variation import Cell
 from kernelswarm.simulations.figures import cells, plots
 from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run, gather
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.series import repeated
 from kernelswarm.simulations.report import learning_curves, page
 from kernelswarm.simulations.report import tables as page_tables
 from kernelswarm.simulations.running.simulation import simulate
@@ -108,13 +107,6 @@ def test_both_are_shown_where_they_differ(squared: Comparison) -> None:
     assert replace(squared, runs=(*squared.runs[:-1], replace(last, network=learning_curve))).repeated == {
         "global_error"
     }
-
-
-def test_what_was_not_measured_repeats_nothing() -> None:
-    nothing = np.full(3, np.nan)
-    assert repeated([{"risk": nothing, "error": nothing}, {}]) == frozenset()
-    assert repeated([{"error": np.ones(3)}]) == frozenset()
-    assert repeated([{"risk": np.ones(3), "error": np.ones(3)}, {"round": np.arange(3)}]) == {"error"}
 
 
 def test_notes_under_a_table_quote_the_means_that_stand_in_it() -> None:

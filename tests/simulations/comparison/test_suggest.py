@@ -32,20 +32,6 @@ def keys(table: dict[str, Any], everything: bool = False) -> list[str]:
     return [entry.key for entry in ranges(Experiment.from_dict(table), table, everything)]
 
 
-def test_keys_that_the_file_gives_as_numbers_are_kept_unless_all_are_asked_for() -> None:
-    bandwidth, scale, budget = "learner.kernel.bandwidth", "learner.step_size.scale", "learner.budget.per_sample"
-    assert keys(TABLE) == [scale, budget]
-    assert keys(OPEN) == keys(TABLE, everything=True) == [bandwidth, scale, budget, "protocol.penalty"]
-    words = {"name": "polk", "step_size": "auto", "kernel": {"bandwidth": "median"}, "budget": {"per_sample": 0.1}}
-    assert keys({**OPEN, "learner": words}) == [bandwidth, scale, "protocol.penalty"]
-    assert keys({**OPEN, "protocol": "proximity"})[-1] == "protocol.gamma.scale"
-    assert keys({**OPEN, "protocol": "isolated"}) == [bandwidth, scale, budget]
-    assert keys({**OPEN, "learner": {"name": "linear", "step_size": 0.1}, "protocol": "isolated"}) == []
-    given = {"name": "polk", "step_size": {"name": "diminishing", "initial": 2.0}}
-    assert "learner.step_size.initial" not in keys({**OPEN, "learner": given})
-    assert "learner.step_size.initial" in keys({**OPEN, "learner": given}, everything=True)
-
-
 @pytest.mark.parametrize(("size", "acts"), [(1, 3.5), (64, 1.4)])
 def test_a_scale_that_acts_as_a_smaller_one_is_no_candidate(size: int, acts: float) -> None:
     table = {

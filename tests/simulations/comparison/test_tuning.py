@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -285,22 +284,6 @@ def test_a_comparison_goes_on_without_searching_again(
     assert [cell.tuned for cell in again.cells] == [cell.tuned for cell in tuned.cells]
 
 
-def test_the_table_says_what_was_chosen(folder: Path, tuned: Comparison) -> None:
-    text = as_text(tuned, 200)
-    isolated, consensus = tuned.cells
-    step = consensus.config["learner"]["step_size"]
-    heading = next(line for line in text.splitlines() if line.startswith("protocol"))
-    assert heading.split()[:3] == ["protocol", "step_size", "penalty"] and "bytes sent" in heading
-    assert f"consensus  {step:g}" in text
-    assert isolated.tuned is not None and isolated.tuned.keys == ("learner.step_size",)
-    assert "pilot runs a row with seeds 1000003 and 1000004, none of which is measured" in text
-    assert "untuned" not in text
-    with (folder / "comparison.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert rows[1]["tuned"].startswith(f"learner.step_size = {step:g}; protocol.penalty = ")
-    assert [int(row["pilots"]) for row in rows] == [cell.tuned.pilots for cell in tuned.cells if cell.tuned]
-
-
 def test_an_optimum_at_the_edge_is_said(tuned: Comparison) -> None:
     cells = [
         replace(cell, tuned=cell.tuned and replace(cell.tuned, edges={"learner.step_size": side}))
@@ -310,15 +293,6 @@ def test_an_optimum_at_the_edge_is_said(tuned: Comparison) -> None:
     steps = [f"{cell.config['learner']['step_size']:g}" for cell in cells]
     assert f"edge: isolated: no higher learner.step_size than {steps[0]} was tried near" in text
     assert f"edge: consensus: no lower learner.step_size than {steps[1]} was tried near" in text
-
-
-def test_rows_that_were_given_one_step_are_said_to_be_untuned() -> None:
-    assert "untuned: learner.step_size = 0.1 was given once" in as_text(compare(experiment(), VARY, 1, 1), 200)
-    assert "untuned" not in as_text(compare(experiment(step="auto"), VARY, 1, 1), 200)
-    steps = {**VARY, "learner.step_size": [0.1, 0.2]}
-    assert "untuned" not in as_text(compare(experiment(), steps, 1, 1), 200)
-    alone = {"topology.name": ["ring", "complete"]}
-    assert "untuned" not in as_text(compare(experiment(), alone, 1, 1), 200)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import overview
-from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue, describe, files, given_in
+from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, describe, files, given_in
 from kernelswarm.simulations.reproductions.overview import RESULTS, reproduce_all
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
@@ -168,14 +168,6 @@ def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="seed = -1"):
         reproduce_all(tmp_path / "out", seed=-1)
     assert not list(tmp_path.iterdir())
-
-
-@patch.dict(REPRODUCTIONS, dict(REPRODUCTIONS), clear=True)
-def test_every_reproduction_with_data_says_what_its_files_are_called() -> None:
-    for entry in catalogue():
-        assert bool(files(entry.name)) == bool(entry.data)
-        for called in files(entry.name):
-            assert called.partition(".")[0].lower() in entry.data.lower()  # what users read names the same files
 
 
 @patch.dict(REPRODUCTIONS, dict(REPRODUCTIONS), clear=True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import io
-import json
 import re
-import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -43,16 +39,13 @@ from kernelswarm.simulations.reproductions import (
     unreliable_links,
 )
 from kernelswarm.simulations.reproductions import okfeb_bounds as okfeb_theory
-from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue, find
+from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catalogue
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.krls_lorenz import series
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers import small_reproduction
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import Command, commands
-
-OWN = list(REPRODUCTIONS)
 
 
 @pytest.fixture
@@ -96,37 +89,6 @@ def test_the_table_is_printed_with_its_verdicts_and_notes(call: Command) -> None
     assert max(map(len, lines)) <= 110 and max(map(len, lines[:-1])) <= 100
 
 
-def test_the_folder_holds_table_numbers_figures_and_summary(call: Command) -> None:
-    answer = call("reproduce", "coin", "--seed", "3")
-    folder = Path("reproductions/coin")
-    names = ["numbers.npz", "summary.json", "table.csv", "table.md", "throws.pdf", "throws.png"]
-    assert sorted(path.name for path in folder.iterdir()) == names
-    assert f"folder  {folder}: {', '.join(names)}" in answer.out
-    assert [path.name for path in folder.parent.iterdir()] == ["coin"]  # nothing hidden is left
-    rows = read_table(folder)
-    assert [row["holds"] for row in rows] == ["yes", "no", ""]
-    assert {row["quick"] for row in rows} == {"no"}
-    text = (folder / "table.md").read_text("utf-8")
-    assert r"| one \| coin, [bold] | yes |" in text and r"The coin\_was not published." in text
-    heads = np.load(folder / "numbers.npz", allow_pickle=False)["heads"]
-    np.testing.assert_array_equal(heads, np.random.default_rng(3).integers(2, size=1000))
-    summary = json.loads((folder / "summary.json").read_text("utf-8"))
-    assert (summary["name"], summary["quick"], summary["seed"], summary["data"]) == ("coin", False, 3, None)
-    assert summary["claims"] == {"hold": 1, "fail": 1, "unchecked": 0, "no_claim": 1}
-    assert summary["seconds"] >= 0.0 and summary["versions"]["numpy"] == np.__version__
-
-
-def test_a_quick_run_is_marked_everywhere(call: Command) -> None:
-    answer = call("reproduce", "coin", "--quick", "--out", "here")
-    assert answer.code == 0 and QUICK in answer.out
-    folder = Path("here")
-    assert {row["quick"] for row in read_table(folder)} == {"yes"}
-    assert f"**{QUICK}**" in (folder / "table.md").read_text("utf-8")
-    assert json.loads((folder / "summary.json").read_text("utf-8"))["quick"] is True
-    call("reproduce", "coin", "--out", "whole")
-    assert (folder / "throws.png").read_bytes() != Path("whole/throws.png").read_bytes()
-
-
 def test_the_same_seed_gives_the_same_files_and_nothing_is_overwritten(call: Command) -> None:
     for _ in range(2):
         assert call("reproduce", "coin").code == 0
@@ -164,16 +126,6 @@ def test_data_is_handed_over(call: Command) -> None:
     assert [row["measured"] for row in read_table(Path("reproductions/coin-data"))] == ["4"]
 
 
-def test_from_python_it_writes_only_where_asked(call: Command, tmp_path: Path) -> None:
-    reports: list[tuple[str, float]] = []
-    finding = kernelswarm.reproduce("coin", quick=True, observe=lambda what, share: reports.append((what, share)))
-    assert finding.folder is None and not list(tmp_path.iterdir())
-    assert reports == [("throwing", 0.5)]
-    assert [claim.holds for claim in finding.claims] == [True, False, None]
-    assert small_reproduction.REQUESTS[-1].quick
-    assert kernelswarm.reproduce("coin", out="here").folder == Path("here")
-
-
 def test_progress_is_a_bar_on_a_terminal_and_elsewhere_nothing_is_said_of_what_ends_soon() -> None:
     for terminal in (True, False):
         console = Console(file=io.StringIO(), force_terminal=terminal)
@@ -184,12 +136,6 @@ def test_progress_is_a_bar_on_a_terminal_and_elsewhere_nothing_is_said_of_what_e
         assert ("throwing" in console.file.getvalue()) == terminal
     with progress.watch_reproduction(True, Console(file=io.StringIO(), force_terminal=True)) as observe:
         assert observe is None
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_what_uses_data_says_which(name: str) -> None:
-    module = sys.modules[find(name).__module__]  # type: ignore[attr-defined]
-    assert ("request.data" in inspect.getsource(module)) == hasattr(module, "DATA")
 
 
 def test_every_section_of_rows_and_notes_is_used() -> None:
@@ -295,19 +241,6 @@ def test_every_reproduction_runs_quickly_and_claims_something(name: str, quickly
     assert finding.counts["hold"] + finding.counts["fail"] > 0
     assert finding.reproduction.figures and finding.reproduction.arrays
     assert all(claim.quantity and claim.measured for claim in finding.claims)
-
-
-def test_smaller_ones_miss_no_method_and_no_graph(quickly: Callable[[str], Finding]) -> None:
-    rows = [claim.quantity for claim in quickly("rivals").claims]
-    assert {f"patches: {words}" for words, method in methods.METHODS.items() if not method.begins} <= set(rows)
-    assert {array.shape for array in quickly("rivals").reproduction.arrays.values()} == {(3, 3)}
-    drawn = {*SMALLER["survey-consensus"][0][2], *SMALLER["survey-proximity"][0][2]}
-    assert drawn == set(survey_networks.GRAPHS)
-    for name in ("survey-consensus", "survey-proximity"):
-        (graphs,) = [value for _, constant, value in SMALLER[name] if constant == "GRAPHS"]
-        assert [graph for graph in survey_networks.GRAPHS if f"error, {graph}" in str(quickly(name).claims)] == list(
-            graphs
-        )
 
 
 def test_online_fits_of_the_spheres_come_near_the_batch_fit(quickly: Callable[[str], Finding]) -> None:

@@ -43,35 +43,6 @@ def test_budgets_send_fewer_bytes_than_the_method_with_whose_settings_they_begin
     assert all(0.0 < less < sent[0] for less in sent[1:])
 
 
-def test_classes_are_learned_by_those_that_take_any_loss():
-    plain = [method for method in METHODS.values() if not method.begins]
-    left_out = {stream: [each.words for each in plain if not each.suits(task)] for stream, task in STREAMS.items()}
-    assert set(left_out.pop("label skew")) == {
-        *("DKLA", "DOMKL", "DRFGP", "DeKRR-DDRF", "diffusion RLS", "statistics", "flooding, newton"),
-        *(f"{words}, krls" for words in ("isolated", "consensus", "replay", "certainty")),
-    }
-    flooded = [f"{words}, {learner}" for words in ("flooding", "flooding a tenth") for learner in ("newton", "rls")]
-    assert left_out == {
-        "one target": [],
-        "patches": [],
-        "sensor field": [*flooded, "statistics"],
-        "drift": ["statistics", "DeKRR-DDRF"],
-    }
-
-
-def test_bytes_are_tuned_of_all_families_where_the_task_says_so():
-    tuned = {METHODS[method.begins].family for method in METHODS.values() if method.begins}
-    assert tuned == {"values", "vectors", "summaries", "nulls"} == set(rivals.LOOKS)
-    assert {method.family for method in METHODS.values()} == tuned | set(rivals.LEVELS)
-    untuned = {name for name, method in METHODS.items() if not (method.begins or method.budgets)}
-    assert {name for name in untuned if METHODS[name].family in tuned} == {
-        *(f"{words}, krls" for words in ("consensus", "replay", "certainty")),
-        "consensus, Raker",
-    }
-    suited = {stream for stream, task in STREAMS.items() if METHODS["diffusion, features 100, every 5"].suits(task)}
-    assert suited == {"one target", "patches", "sensor field"}
-
-
 def test_a_search_begins_in_the_middle_and_forgets_where_targets_move():
     method = METHODS["consensus, rls"]
     words = {name: [method.described(setting) for setting in method.first(task)] for name, task in STREAMS.items()}
@@ -141,27 +112,6 @@ def test_learners_are_held_against_the_like_alone():
     assert {method.like for method in METHODS.values()} - alone == {"shared_nystroem"}  # first order, like features
 
 
-def test_a_figure_has_the_fronts_and_the_corners_by_name():
-    points = [
-        Point("alone", "alone", 0.0, 1.0),
-        Point("worse alone", "alone", 0.0, 2.0),
-        Point("cheap", "values", 1e6, 0.5),
-        Point("dear", "values", 4e6, 0.4),
-        Point("null", "nulls", 2e6, 0.2),
-        Point("hopeless", "vectors", 1e5, 1.5),
-    ]
-    figure = rivals.draw({"s": points})
-    lines = {line.get_label(): line for line in figure.axes[0].lines}
-    assert list(lines["null: best learner alone"].get_ydata()) == [1.0, 1.0]
-    assert list(lines["values of functions"].get_xdata()) == [1.0, 4.0]
-    assert list(lines["weights"].get_xdata()) == []  # errs more than one alone
-    assert [list(lines["front of all"].get_xdata()), list(lines["front of all"].get_ydata())] == [
-        [1.0, 2.0],
-        [0.5, 0.2],
-    ]
-    assert [text.get_text() for text in figure.axes[0].texts] == ["1", "2", "1 cheap\n2 null"]
-
-
 def noted_runs(monkeypatch, task, *of, ends):
     """Have ``ends(value, budget, seed)`` stand for runs, and return a list of what is asked."""
     asked: list[tuple[Task, int]] = []
@@ -202,22 +152,6 @@ def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch
     rows = [claim.quantity for claim in found.claims if "±" in claim.measured and "corner" not in claim.quantity]
     assert rows == [f"patches: {name}" for name, method in METHODS.items() if not method.begins]
     assert "its data is not at hand" in found.notes[-1]
-
-
-def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatch):
-    errors = {"a": "error", "b": "global_error"}
-    task = Task({}, {}, errors, validation=Task({}, {}, errors, rounds=7))
-
-    def ends(value, less, seed):
-        a, b = abs(np.log10(value) - 2.0), abs(np.log10(value) + 0.9)
-        return {"a": np.nan if value < 0.05 else a + 1.0, "b": b + 1.0}  # least at 100, and at 0.1
-
-    asked = noted_runs(monkeypatch, task, over(0.1, 1.0, 10.0), ends=ends)
-    found = found_of()
-    assert {stream: tuned.words for (stream, _), tuned in found.items()} == {"sa": "ridge 100", "sb": "ridge 0.1"}
-    tuning = 1 + 2 + 2 + 1  # 1, 0.1 and 10, 0.01 and 100, 1000
-    assert asked == [(task.validation, 1004)] * tuning + [(task, 4), (task, 5)] * 2
-    np.testing.assert_allclose(found["sb", "it"].runs, [[1.1, 4.0, 1.0], [1.1, 5.0, 1.0]])
 
 
 def test_a_budget_begins_at_the_best_settings_of_its_method_by_each_error(monkeypatch):

@@ -257,17 +257,6 @@ def test_classes_are_distinguished_nearly_as_well_as_can_be(name: str) -> None:
     assert result.final["global_error"] < result.summary["facts"]["bayes_error"] + 0.02
 
 
-def test_any_learner_with_a_kernel_lends_it() -> None:
-    for learner in ("random_features", "nystroem", "okfeb", "colk"):
-        table = {"name": learner, "kernel": POLK["kernel"], "step_size": 0.2, "batch_size": 2}
-        assert simulate(experiment(learner=table)).summary["digest"] == simulate(experiment()).summary["digest"]
-    result = simulate(experiment(learner={"name": "linear", "step_size": 0.1}))
-    function = load(result)
-    points = np.array([[0.0], [1.0], [2.0]])
-    assert np.ptp(np.diff(function.values(points)[:, 0])) < 1e-9  # a straight line
-    assert abs(function.values(points)[0, 0]) > 1e-3  # and not through the origin
-
-
 # That it is a run like any other
 
 

@@ -15,7 +15,7 @@ from kernelswarm.simulations.data.pooled import members, pool
 from kernelswarm.simulations.engine.measure import measure
 from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.footprint import AGENT, Bounded, largest, needs, require
+from kernelswarm.simulations.running.footprint import AGENT, Bounded, needs, require
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL, commands
@@ -70,15 +70,6 @@ def test_what_no_machine_holds_is_refused_with_its_key(call, command, change, ke
     assert answer.err.count("\n") == 1
 
 
-def test_the_refusal_names_value_need_and_room(call):
-    answer = call("check", "e.toml", "--set", "learner.batch_size=100000")
-    gram = 8 * 3 * 100_000**2  # of a node's own points, thrice
-    assert "learner.batch_size = 100000: steps on 100,000 points" in answer.err
-    assert f"take about {gram / 1e9:.3g} GB of memory" in answer.err
-    assert "3 GB are free" in answer.err
-    assert "lower it" in answer.err
-
-
 def test_the_points_of_neighbors_count_where_they_are_learned_from(call):
     answer = call(
         "check",
@@ -105,10 +96,6 @@ def test_what_cannot_be_lowered_is_not_to_be_lowered(call):
     model = "learner={ name = 'linear', loss = 'multiclass_logistic' }"
     answer = call("check", "e.toml", *wide, "--set", model, "--set", "evaluation.local_samples=5000000")
     assert answer.code == 2 and "lower it" in answer.err and "evaluation.local_samples = 5000000" in answer.err
-
-
-def test_more_pooled_samples_than_there_are_cost_nothing(call):
-    assert call("check", "e.toml", "--set", "evaluation.global_samples=1000000000").code == 0
 
 
 def test_a_refused_run_leaves_no_folder(call, tmp_path):
@@ -201,10 +188,6 @@ def test_the_largest_number_of_a_part_is_named():
         math.exp(1e4)
     with pytest.raises(InputError, match=r"^stream\.inputs = 12 takes more memory than"), Bounded("stream", part):
         np.zeros(2**64)
-
-
-def test_a_seed_is_no_size():
-    assert largest("learner", {"name": "random_features", "seed": 2**60, "features": 30}) == ("learner.features", 30)
 
 
 def test_a_look_at_a_large_network_plans_some_of_its_agents(experiment):

@@ -131,11 +131,6 @@ def test_the_estimate_is_of_the_arrays_that_a_population_makes(protocol: str, mo
     assert estimate(one) == sum(array.nbytes for array in arrays)
 
 
-def test_ideal_links_keep_no_messages() -> None:
-    assert estimate(experiment(8, "consensus")) == 0.0
-    assert estimate(experiment(8, "consensus", {"max_age": 500})) == 0.0
-
-
 def test_more_than_there_is_room_for_is_refused_with_max_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node sends a symmetric matrix of 1,000 features: 4 MB for each of 1,004 rounds."""
     monkeypatch.setattr(machine, "free", lambda: 3 * 10**9)

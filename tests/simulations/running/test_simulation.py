@@ -16,7 +16,6 @@ from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.controls import Centralized, Isolated
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.data.sensor_field import SensorField
 from kernelswarm.simulations.engine.serial import SerialEngine
@@ -48,17 +47,6 @@ def test_rows_come_every_so_many_rounds_and_after_the_last():
     np.testing.assert_array_equal(result.nodes["node"], [0, 1, 2, 7] * 3)
     np.testing.assert_array_equal(result.nodes["samples"], np.repeat([40, 80, 100], 4))
     assert len(result.edges["round"]) == 3 * 2 * GRAPH.number_of_edges()
-
-
-def test_a_run_is_logged_by_its_begin_its_evaluations_and_its_end(caplog):
-    with caplog.at_level("INFO", "kernelswarm"):
-        result = simulate(experiment(Consensus(0.2)))
-    assert [record.name for record in caplog.records] == [driver.__name__] * 5
-    begin, *evaluations, end = caplog.messages
-    assert begin == "4 nodes, 4 edges, 50 rounds: Consensus, Serial"
-    for text, number, risk in zip(evaluations, result.network["round"], result.network["risk"], strict=True):
-        assert text.startswith(f"round {number}: risk {risk:.4g}, error ")
-    assert end == "done after round 50"
 
 
 def test_risk_and_error_are_those_of_the_saved_models():
@@ -99,23 +87,6 @@ def test_violation_is_clipped_after_the_sum_over_time():
     np.testing.assert_allclose(np.cumsum(5 * result.edges["constraint"][one]), result.edges["violation"][one])
 
 
-def test_protocols_without_constraints_have_no_violation_tolerance_or_dual():
-    result = simulate(experiment(Consensus(0.2)))
-    assert np.isnan(result.network["violation"]).all()
-    assert np.isnan(result.edges["tolerance"]).all() and np.isnan(result.edges["dual"]).all()
-    assert np.isfinite(result.edges["constraint"]).all()
-    assert not [name for name in result.models if name.startswith("dual")]
-
-
-def test_dual_variables_are_saved_by_directed_edge():
-    result = simulate(experiment(Proximity(step="implicit")))
-    names = {name for name in result.models if name.startswith("dual")}
-    assert names == {f"dual_{i}_{j}" for a, b in GRAPH.edges for i, j in ((a, b), (b, a))}
-    last = result.edges["round"] == 50
-    for i, j, dual in zip(*(result.edges[name][last] for name in ("source", "target", "dual")), strict=True):
-        assert result.models[f"dual_{i}_{j}"] == dual
-
-
 @pytest.mark.parametrize(
     ("protocol", "scalars", "messages"),
     [
@@ -135,31 +106,12 @@ def test_traffic_is_that_of_the_protocol(protocol, scalars, messages):
     assert result.network["messages"][-1] == messages
 
 
-def test_centralized_learner_is_measured_at_every_node():
-    result = simulate(experiment(Centralized()))
-    assert set(result.models) == {"points_0", "weights_0"}
-    np.testing.assert_array_equal(result.nodes["node"], [0, 1, 2, 7] * 3)
-    assert len(set(result.nodes["risk"][:4])) == 4  # one function, four distributions
-    assert len(set(result.nodes["global_risk"][:4])) == 1
-    assert result.network["disagreement"][-1] == 0.0
-
-
 def test_classification_error_is_the_rate_of_wrong_classes():
     description = experiment(Consensus(0.1), GaussianMixture(classes=3), MulticlassLogistic())
     result = simulate(description)
     held_out = open_network(description).source.nodes[0].held_out(100)
     wrong = np.argmax(rebuilt(result, 0).values(held_out.points), axis=1) != held_out.targets[:, 0]
     assert result.nodes["error"][result.nodes["round"] == 50][0] == pytest.approx(np.mean(wrong))
-
-
-def test_one_node_is_a_network():
-    lonely = nx.Graph()
-    lonely.add_node(0)
-    for protocol in (Isolated(), Consensus(1.0), Proximity(), Centralized()):
-        description = Experiment(topology=lonely, stream=SineRegression(), learner=Polk(), protocol=protocol, rounds=30)
-        result = simulate(description)
-        assert result.network["scalars_sent"][-1] == (60 if protocol == Centralized() else 0)
-        assert result.network["disagreement"][-1] == 0.0
 
 
 def test_overrides_reach_their_nodes_only():
@@ -179,17 +131,6 @@ def test_slots_are_places_among_the_neighbors_of_a_neighbor():
     assert found == {
         node: tuple(sorted(graph[other]).index(node) for other in sorted(graph[node])) for node in sorted(graph)[::2]
     }
-
-
-def test_progress_counts_to_the_end():
-    seen = []
-    simulate(experiment(Isolated()), seen.append)
-    running = [progress for progress in seen if progress.phase != "starting"]
-    assert [progress.done for progress in running] == sorted(progress.done for progress in running)
-    assert running[-1].done == running[-1].total == 50
-    assert running[-1].row["round"] == 50
-    assert running[-1].rounds_per_second > 0.0
-    assert running[-1].remaining == 0.0
 
 
 def test_the_time_to_go_counts_rounds_and_evaluations_each_at_their_own_pace(monkeypatch):

@@ -157,36 +157,6 @@ def test_models_of_a_state_stay_as_they_were(learner: str) -> None:
     assert digest(state.models) == simulate(**{**KEYS, "learner": table, "rounds": 20}).summary["digest"]
 
 
-def test_after_a_break_it_goes_on() -> None:
-    simulation = Simulation(**KEYS)
-    for _ in simulation:
-        break
-    assert [state.round for state in simulation] == [40, 50]
-    assert simulation.result().summary["status"] == "done"
-    assert simulation.result().summary["digest"] == simulate(**KEYS).summary["digest"]
-
-
-def test_simulations_in_turn_do_not_meet() -> None:
-    keys = [{**KEYS, "seed": seed} for seed in (1, 2)]
-    steps = [Simulation(**each) for each in keys]
-    for _ in range(4):
-        assert [next(simulation, None) for simulation in steps]
-    assert [each.result().summary["digest"] for each in steps] == [simulate(**each).summary["digest"] for each in keys]
-
-
-def test_a_block_that_raises_leaves_a_sound_result() -> None:
-    simulation = Simulation(**KEYS)
-
-    def look() -> None:
-        with simulation:
-            next(simulation)
-            raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        look()
-    assert simulation.result().summary["digest"] == simulate(**{**KEYS, "rounds": 20}).summary["digest"]
-
-
 def test_nothing_run_is_no_result() -> None:
     with pytest.raises(InputError, match="nothing has been run yet"):
         Simulation(**KEYS).result()
@@ -326,15 +296,3 @@ def test_where_nodes_are_as_many_as_directed_edges_the_name_says_the_table() -> 
         simulate(**pair, callbacks=[lambda state: {"mine": [1.0, 2.0]}])
     result = simulate(**pair, callbacks=[lambda state: {"nodes.mine": [1.0, 2.0], "edges.mine": [3.0, 4.0]}])
     assert result.nodes["mine"].tolist() == [1.0, 2.0] * 3 and result.edges["mine"].tolist() == [3.0, 4.0] * 3
-
-
-def test_names_that_are_taken_are_all_that_can_be_measured() -> None:
-    from kernelswarm.simulations.running.own_columns import MEASURED
-
-    stormy = {"links": {"loss": 0.1, "delay": 1}, "clock": {"name": "bernoulli", "probability": 0.8}}
-    data = (np.linspace(0.0, 1.0, 80)[:, None], np.arange(80.0), np.repeat(["a", "b", "c", "d"], 20))
-    named = {key: value for key, value in KEYS.items() if key != "stream"} | {"topology": {"name": "path", "nodes": 4}}
-    for result in (simulate(**KEYS, **stormy), simulate(**named, data=data)):
-        for table, columns in (("nodes", result.nodes), ("network", result.network), ("edges", result.edges)):
-            assert set(columns) <= set(MEASURED[table])
-        assert set(result.final) <= set(MEASURED["network"])

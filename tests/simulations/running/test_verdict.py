@@ -296,25 +296,6 @@ def test_a_failed_run_ends_the_command_with_one_and_leaves_what_was_measured(
     assert len(run_folder.read(tmp_path / "run").network["round"]) == 1
 
 
-def test_the_command_prints_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import tomli_w
-
-    path = tmp_path / "x.toml"
-    path.write_text(tomli_w.dumps({**TABLE, "rounds": 40}))
-    with pytest.raises(SystemExit) as caught:
-        main(
-            [
-                *("run", str(path), "--out", str(tmp_path / "run"), "--quiet", "--no-figures"),
-                *("--set", "learner.budget={ epsilon = 50.0 }"),
-            ]
-        )
-    assert not caught.value.code
-    shown = " ".join(capsys.readouterr().out.replace("-\n", "-").split())  # wrapped, also at hyphens
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert f"constant risk {summary['final']['constant_risk']:.4g}" in shown
-    assert summary["verdict"]["nothing_learned"] in shown
-
-
 # Data of few rows, and what to try
 
 
