@@ -317,27 +317,6 @@ def _held(name: str, shape: str) -> str:
     return f"{name}_buffer" if "M" in shape else name
 
 
-@cached_njit
-def add_points(points: Array, weights: Array, order: int, new_points: Array, new_weights: Array, shrink: float) -> int:
-    """Make of f ``shrink f + sum_n new_weights[n] kappa(new_points[n], .)``; returns the new order.
-
-    A point that is in the dictionary adds to its weight; one without a weight stays out.
-    """
-    scale(weights, order, shrink)
-    for n in range(new_points.shape[0]):
-        if not is_zero(new_weights, n):
-            place = find(points, order, new_points, n)
-            order = enter(points, weights, order, place, new_points, new_weights, n)
-    return order
-
-
-@inline_always
-def scale(weights: Array, order: int, factor: float) -> None:
-    for m in range(order):
-        for c in range(weights.shape[1]):
-            weights[m, c] *= factor
-
-
 @inline_always
 def is_zero(weights: Array, n: int) -> bool:
     """Tell whether row n has no weight."""
@@ -376,50 +355,9 @@ def enter(points: Array, weights: Array, order: int, place: int, new_points: Arr
 
 
 @inline_always
-def close_up(rows: Array, order: int, place: int, count: int) -> None:
-    """Move rows up over ``count`` of them that leave, so that the oldest stays first."""
-    for m in range(place, order - count):
-        for i in range(rows.shape[1]):
-            rows[m, i] = rows[m + count, i]
-
-
-@inline_always
-def close_up_numbers(values: Array, order: int, place: int) -> None:
-    """Move numbers up over one that leaves."""
-    for m in range(place, order - 1):
-        values[m] = values[m + 1]
-
-
-@cached_njit
-def drop_points(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
-    """Take ``count`` elements from ``place`` on out of the sum; the others keep their weights.
-
-    Returns the sum of the elements' Hilbert norms, which bounds that of the change; ``diagonal`` (count,) is their
-    kappa(x, x).
-    """
-    lost = 0.0
-    for m in range(count):
-        lost += math.sqrt(squared_length(weights, place + m) * diagonal[m])
-    close_up(points, order, place, count)
-    close_up(weights, order, place, count)
-    return lost
-
-
-@inline_always
 def squared_length(weights: Array, m: int) -> float:
     """Compute ``||W_m||^2``."""
     total = 0.0
     for c in range(weights.shape[1]):
         total += weights[m, c] * weights[m, c]
     return total
-
-
-@inline_always
-def smallest(weights: Array, diagonal: Array, order: int) -> int:
-    """Find the element of least Hilbert norm, ``||W_m||^2 kappa(d_m, d_m)``, the oldest of equal ones."""
-    place, least = 0, math.inf
-    for m in range(order):
-        squared = squared_length(weights, m) * diagonal[m]
-        if squared < least:
-            place, least = m, squared
-    return place

@@ -1,51 +1,71 @@
 """Bounded online gradient descent: a full dictionary loses a point by chance, so that it stays right in the mean."""
 
-import math
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import ORDER
-from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.functions.kernel_sum import KernelSum, close_up, enter, find, is_zero, scale, squared_length
-from kernelswarm.agents.learners.descent import CAPACITY
-from kernelswarm.agents.learners.kernel_descent import (
-    ASKED,
-    BUDGET_SIZE,
-    DONE,
-    ENTERED,
-    ERROR,
-    FIRST,
-    HEADER,
-    NORMS,
-    PHASE,
-    POINT,
-    START,
-    CompiledDescent,
-    DictionaryRule,
-    KernelDescent,
-    SumState,
-    budget_from,
-    knows_norms,
-    sum_of,
-)
+from kernelswarm.agents.functions.kernel_sum import find, is_zero
+from kernelswarm.agents.learners.numpy_learner import At, NumpyLearner, squares
+from kernelswarm.agents.learners.page_sums import added, budget_from, squared_lengths, without
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.arrays import Array, Integers
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.chance import key_of, uniform
-from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import SEED, Range, resolved_value, words_of
 
-DRAWN = 0
-"""Of a state's numbers: how many random numbers were drawn."""
 
-UNIFORM, WEIGHT_BOUND, KEY = FIRST, FIRST + 1, FIRST + 2
-"""Of the rule's numbers; the key is two of them."""
+class State(NamedTuple):
+    """A kernel sum, and how many random numbers were drawn."""
+
+    points: Array
+    weights: Array
+    drawn: Annotated[Array, "1"]
+
+
+def chances(norms: Array, uniformly: bool) -> Array:
+    """Return the probability of each element to go, from their Hilbert norms."""
+    size, total = len(norms), np.sum(norms)
+    if uniformly or total == 0.0:
+        return np.full(size, 1.0 / size)
+    likely = np.maximum(1.0 - (size - 1) * norms / total, 0.0)
+    found: Array = likely / np.sum(likely)
+    return found
+
+
+def place_of(chances: Array, uniform: float) -> int:
+    """Return the place that a number in [0, 1) draws."""
+    place = np.searchsorted(np.cumsum(chances), uniform, side="right")
+    return int(place) if place < len(chances) else int(np.argmax(chances))  # they may add up to less than 1
+
+
+def move(keys: tuple[float, ...], state: Any, at: At) -> State:
+    """Add the points one by one, and make room for each."""
+    budget, uniformly, bound, first, second = keys
+    points, weights, drawn = state
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        if find(points, len(points), at.points, n) == len(points) == budget:
+            norms = np.sqrt(squared_lengths(weights) * squares(at.kappa, points))
+            p = chances(norms, uniformly > 0.0)
+            leaves = place_of(p, uniform(int(first), int(second), int(drawn[0])))
+            drawn[0] += 1.0
+            stay = 1.0 - without(p, leaves)
+            at.lost[0] += norms[leaves] + np.sum(without(norms, leaves) * (1.0 - stay) / stay)
+            points, weights = without(points, leaves), without(weights, leaves) / stay.reshape(-1, 1)
+        points, weights = added(points, weights, at.points[n : n + 1], at.weights[n : n + 1])
+    lengths, most = np.sqrt(squared_lengths(weights)), bound * at.eta
+    for m in range(len(weights)):
+        if lengths[m] > most:
+            weights[m] *= most / lengths[m]
+    return State(points, weights, drawn)
 
 
 @dataclass(frozen=True)
-class Bogd(KernelDescent):
+class Bogd(NumpyLearner):
     """Bounded online gradient descent (Zhao, Wang, Wu, Jin and Hoi, ICML 2012).
 
     Before a point enters a full dictionary, one of the B = ``budget_size`` others is drawn with probability p_m and
@@ -104,130 +124,14 @@ class Bogd(KernelDescent):
         """The bound as a number; ValueError where it is a word."""
         return resolved_value("weight_bound", self.weight_bound)
 
-    def init(self, inputs: int, outputs: int) -> SumState:
-        """Return the state of f = 0; its number counts what was drawn."""
-        return SumState(KernelSum(self.kernel, inputs, outputs), self.own_numbers(), 1)
+    State: ClassVar = State
+    move: ClassVar = staticmethod(move)
 
     @property
-    def rule(self) -> DictionaryRule:
-        """Draw the points that go."""
-        return DRAW
-
-    def rule_numbers(self) -> list[float]:
-        """Return the budget, whether all are as likely to go, the bound of weights, and the key of what is drawn."""
-        uniformly = float(self.sampling == "uniform")
-        return [float(self.budget_size), 0.0, 0.0, uniformly, self.longest, *key_of(self.seed)]
+    def keys(self) -> tuple[float, ...]:
+        """The budget, whether all are as likely to go, the bound of weights, and the key of what is drawn."""
+        return float(self.budget_size), float(self.sampling == "uniform"), self.longest, *key_of(self.seed)
 
     def probabilities(self, norms: Array) -> Array:
         """Return the probability of each element to go, from their Hilbert norms: (B,) and (B,)."""
-        shares = np.empty(len(norms))
-        _probabilities(norms, self.sampling == "uniform", shares)
-        return shares
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self)
-
-
-@cached_njit
-def draw(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Add the points one by one, and make room for each."""
-    capacity = counts[CAPACITY]
-    dictionary, old = sum_of(storage, capacity, points.shape[1], weights.shape[1])
-    if work[PHASE] == START:
-        scale(old, counts[ORDER], shrink)
-        work[PHASE] = ENTERED
-    for n in range(int(work[POINT]), len(points)):
-        if is_zero(weights, n):
-            continue
-        order = counts[ORDER]
-        place = find(dictionary, order, points, n)
-        if place == order == int(own[BUDGET_SIZE]):
-            if work[PHASE] != ASKED and not knows_norms(own, work, order):
-                work[POINT], work[PHASE] = n, ASKED
-                return NORMS
-            norms = line(work, HEADER, order)
-            for m in range(order):
-                norms[m] = math.sqrt(squared_length(old, m) * norms[m])
-            go = line(work, HEADER + capacity, order)
-            _probabilities(norms, own[UNIFORM] > 0.0, go)
-            leaves = _drawn(go, uniform(int(own[KEY]), int(own[KEY + 1]), int(storage[DRAWN])))
-            storage[DRAWN] += 1.0
-            work[ERROR] += _scale_up(old, go, norms, leaves) + norms[leaves]
-            close_up(dictionary, order, leaves, 1)
-            close_up(old, order, leaves, 1)
-            order -= 1
-            place = order
-            work[PHASE] = ENTERED
-        counts[ORDER] = enter(dictionary, old, order, place, points, weights, n)
-    if own[WEIGHT_BOUND] < math.inf:
-        _bound(old, counts[ORDER], own[WEIGHT_BOUND] * eta)
-    return DONE
-
-
-@inline_always
-def _probabilities(norms: Array, uniformly: bool, shares: Array) -> None:
-    """Fill in the probability of each element to go."""
-    size, total = len(norms), 0.0
-    for m in range(size):
-        total += norms[m]
-    if uniformly or total == 0.0:
-        for m in range(size):
-            shares[m] = 1.0 / size
-        return
-    sum_of_shares = 0.0
-    for m in range(size):
-        shares[m] = max(1.0 - (size - 1) * norms[m] / total, 0.0)
-        sum_of_shares += shares[m]
-    for m in range(size):
-        shares[m] /= sum_of_shares
-
-
-@inline_always
-def _drawn(probabilities: Array, uniform: float) -> int:
-    """Return the place that a number in [0, 1) draws."""
-    likeliest = 0
-    for m in range(len(probabilities)):
-        uniform -= probabilities[m]
-        if uniform < 0.0:
-            return m
-        if probabilities[m] > probabilities[likeliest]:
-            likeliest = m
-    return likeliest  # where the probabilities add up to less than 1 by a rounding error
-
-
-@inline_always
-def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
-    """Divide all weights but one by 1 - p; returns the sum of the Hilbert norms of what that adds."""
-    added = 0.0
-    for m in range(len(go)):
-        if m != place:
-            added += norms[m] * go[m] / (1.0 - go[m])
-            for c in range(weights.shape[1]):
-                weights[m, c] /= 1.0 - go[m]
-    return added
-
-
-@inline_always
-def _bound(weights: Array, order: int, most: float) -> None:
-    """Shorten the weights that are longer than the bound."""
-    for m in range(order):
-        length = math.sqrt(squared_length(weights, m))
-        if length > most:
-            for c in range(weights.shape[1]):
-                weights[m, c] *= most / length
-
-
-DRAW = DictionaryRule(draw, rows=2, norms=True)
+        return chances(norms, self.sampling == "uniform")

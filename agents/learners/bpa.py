@@ -1,53 +1,197 @@
 """Budgeted passive-aggressive learning: a point that leaves is projected on what stays."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
-from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.functions.kernel_sum import close_up, enter, find, is_zero, scale, squared_length
-from kernelswarm.agents.functions.nearest_sum import NearestSum, come, leave, products_of, with_nearest
-from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.learners.descent import CAPACITY, own_numbers
-from kernelswarm.agents.learners.dictionary_rules import PROJECT_LEAST, span_limit
-from kernelswarm.agents.learners.kernel_descent import (
-    BUDGET_SIZE,
-    DONE,
-    ERROR,
-    FIRST,
-    HEADER,
-    INSENSITIVITY,
-    MEASURED,
-    MOVED,
-    NEXT,
-    NORMS,
-    PHASE,
-    POINT,
-    START,
-    TASK,
-    CompiledDescent,
-    DictionaryRule,
-    SumState,
+from kernelswarm.agents.functions.kernel_sum import find, is_zero, squared_length
+from kernelswarm.agents.learners.numpy_learner import At, Sum, between, squares
+from kernelswarm.agents.learners.page_sums import (
+    FactorState,
+    added,
     budget_from,
-    diagonal_of,
-    knows_norms,
-    row_wanted,
-    sum_of,
+    entered,
+    inspected,
+    precisions,
+    projected_out,
+    squared_lengths,
+    without,
 )
-from kernelswarm.agents.learners.perceptron import TASKS, MistakeDriven, passive_aggressive
-from kernelswarm.agents.parts.plain_parts import kernel_diagonal
+from kernelswarm.agents.learners.perceptron import BINARY, REGRESSION, MistakeDriven, best_wrong
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
-from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import Range, resolved_value
 
-AGGRESSIVENESS, OWN_SAMPLES = FIRST + 1, FIRST + 2
-"""Among the rule's numbers, behind the limit of projections: C, and b, behind which a step's points are received."""
+
+def hinge_steps(keys: tuple[float, ...], at: At) -> Array:
+    """Return the coefficients by which one step of size 1 just ends the hinge loss, none beyond the aggressiveness."""
+    task, insensitivity, most = keys[:3]
+    found, itself = np.zeros(at.values.shape), squares(at.kappa, at.points)
+    for n in range(len(found)):
+        values = at.values[n]
+        if task == REGRESSION:
+            for c in range(len(values)):
+                miss = values[c] - at.targets[n, c]
+                if abs(miss) > insensitivity:
+                    found[n, c] = math.copysign(min(most, (abs(miss) - insensitivity) / itself[n]), miss)
+        elif task == BINARY:
+            sign = 2.0 * at.targets[n, 0] - 1.0
+            found[n, 0] = -sign * min(most, max(0.0, 1.0 - sign * values[0]) / itself[n])
+        else:
+            right = int(at.targets[n, 0])
+            wrong = best_wrong(values, right)
+            loss = max(0.0, 1.0 + values[wrong] - values[right])
+            found[n, wrong] = min(most, loss / (2.0 * itself[n]))
+            found[n, right] = -found[n, wrong]
+    return found
+
+
+def stays_out(weights: Array, diagonal: Array, row: Array, at: At, n: int, squared: float) -> bool:
+    """Project point n itself on the element where it loses least, if that is no more than ``squared``; tell whether."""
+    best, most = -1, 0.0
+    for r in range(len(row)):
+        if row[r] * row[r] > most * diagonal[r]:
+            best, most = r, row[r] * row[r] / diagonal[r]
+    lost = squared_length(at.weights, n) * max(at.gram[n, n] - most, 0.0)
+    if best < 0 or lost > squared:
+        return False
+    weights[best] += row[best] / diagonal[best] * at.weights[n]
+    at.lost[0] += math.sqrt(lost)
+    return True
+
+
+def project_on_the_new(keys: tuple[float, ...], state: Any, at: At) -> Sum:
+    """Let the points in one by one, each time projecting an element on the new one where there are too many."""
+    budget, own = keys[3:]
+    points, weights = state
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        new_point, new_weight = at.points[n : n + 1], at.weights[n : n + 1].copy()
+        if find(points, len(points), at.points, n) == len(points) == budget:
+            row, diagonal = between(at.kappa, new_point, points)[0], squares(at.kappa, points)
+            losses = squared_lengths(weights) * np.maximum(diagonal - row * row / at.gram[n, n], 0.0)
+            r = int(np.argmin(losses))
+            if n >= own and stays_out(weights, diagonal, row, at, n, losses[r]):
+                continue
+            at.lost[0] += math.sqrt(losses[r])
+            new_weight += row[r] / at.gram[n, n] * weights[r]
+            points, weights = without(points, r), without(weights, r)
+        points, weights = added(points, weights, new_point, new_weight)
+    return Sum(points, weights)
+
+
+class GramState(NamedTuple):
+    """A kernel sum, and the Gram matrix of its elements."""
+
+    points: Array
+    weights: Array
+    gram: Annotated[Array, "MM"]
+
+
+DEPENDENT = 1e-10
+"""Two elements whose Gram matrix has so small a determinant, relative to its diagonal, count as one."""
+
+
+def nearest(gram: Array, diagonal: Array, r: int) -> int:
+    """Return the element nearest to r in the Hilbert norm, the oldest of equal ones."""
+    near, least = 0, math.inf
+    for j in range(len(gram)):
+        distance = diagonal[j] - 2.0 * gram[r, j]
+        if j != r and distance < least:
+            near, least = j, distance
+    return near
+
+
+def shares_of(gram: Array, row: Array, itself: float, r: int, n: int) -> tuple[float, float]:
+    """Return the shares of x and of element n in the projection of r on both: 0 of n where they are one."""
+    determinant = itself * gram[n, n] - row[n] * row[n]
+    if determinant <= DEPENDENT * itself * gram[n, n]:
+        return row[r] / itself, 0.0
+    mine = (gram[n, n] * row[r] - row[n] * gram[r, n]) / determinant
+    return mine, (itself * gram[r, n] - row[n] * row[r]) / determinant
+
+
+def with_new(gram: Array, row: Array, itself: float) -> Array:
+    """Return the Gram matrix with one more element."""
+    order = len(gram)
+    found = np.empty((order + 1, order + 1))
+    found[:order, :order] = gram
+    found[order, :order] = found[:order, order] = row
+    found[order, order] = itself
+    return found
+
+
+def without_old(gram: Array, place: int) -> Array:
+    """Return the Gram matrix without an element."""
+    rows = without(gram, place)
+    found = np.empty((len(rows), len(rows)))
+    found[:, :place], found[:, place:] = rows[:, :place], rows[:, place + 1 :]
+    return found
+
+
+def project_on_the_nearest(keys: tuple[float, ...], state: Any, at: At) -> GramState:
+    """The same, projecting on the new one and on the nearest neighbour of what leaves."""
+    budget, own = keys[3:]
+    points, weights, gram = state
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        new_point, new_weight = at.points[n : n + 1], at.weights[n : n + 1].copy()
+        if find(points, len(points), at.points, n) < len(points):
+            points, weights = added(points, weights, new_point, new_weight)
+            continue
+        row, itself = between(at.kappa, new_point, points)[0], at.gram[n, n]
+        if len(points) == budget:
+            diagonal = np.diag(gram).copy()
+            r, near, mine, theirs, least = 0, 0, 0.0, 0.0, math.inf
+            for k in range(len(points)):
+                j = nearest(gram, diagonal, k)
+                first, second = shares_of(gram, row, itself, k, j)
+                lost = squared_length(weights, k) * max(gram[k, k] - first * row[k] - second * gram[k, j], 0.0)
+                if lost < least:
+                    r, near, mine, theirs, least = k, j, first, second, lost
+            if n >= own and stays_out(weights, diagonal, row, at, n, least):
+                continue
+            at.lost[0] += math.sqrt(least)
+            new_weight += mine * weights[r]
+            weights[near] += theirs * weights[r]
+            points, weights, row = without(points, r), without(weights, r), without(row, r)
+            gram = without_old(gram, r)
+        gram = with_new(gram, row, itself)
+        points, weights = added(points, weights, new_point, new_weight)
+    return GramState(points, weights, gram)
+
+
+def project_on_all(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
+    """Let the points in one by one, and project the older element that loses least where there are too many."""
+    budget = keys[3]
+    points, weights, factor, changes = state
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        points, weights, factor = entered(points, weights, factor, at, n)
+        changes[0] += 1.0
+        if len(points) > budget:
+            losses = squared_lengths(weights) / precisions(factor)
+            r = int(np.argmin(losses[: max(len(points) - 1, 1)]))
+            points, weights, factor, lost = projected_out(points, weights, factor, r)
+            at.lost[0] += lost
+            changes[0] += 1.0
+    points, weights, factor, changes = inspected(points, weights, factor, changes, at.kappa)
+    return FactorState(points, weights, factor, changes)
+
+
+RULES: dict[str, tuple[Any, Any]] = {
+    "simple": (Sum, project_on_the_new),
+    "nearest": (GramState, project_on_the_nearest),
+    "projecting": (FactorState, project_on_all),
+}
 
 
 @dataclass(frozen=True)
@@ -122,219 +266,18 @@ class Bpa(MistakeDriven):
         """C as a number; ValueError where it is a word."""
         return resolved_value("aggressiveness", self.aggressiveness)
 
-    def gradient(self, state: object, own: Evaluated, targets: Array) -> Array:
-        """Return the coefficients of the samples, (n, C): 0 without a hinge loss."""
-        coefficients = np.empty(own.values.shape)
-        passive_aggressive(
-            TASKS[self.loss.task],
-            own.values,
-            targets,
-            self.tolerated,
-            self.largest,
-            kernel_diagonal(self.kernel, own.points),
-            coefficients,
-        )
-        return coefficients
+    slopes: ClassVar = staticmethod(hinge_steps)
 
-    def init(self, inputs: int, outputs: int) -> SumState:
-        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        if self.maintenance == "projecting":
-            return SumState(Expansion(self.kernel, inputs, outputs), self.own_numbers(), 1)
-        if self.maintenance == "nearest":
-            return SumState(NearestSum(self.kernel, inputs, outputs, self.budget_size), self.own_numbers())
-        return super().init(inputs, outputs)
+    def rule_keys(self) -> tuple[float, ...]:
+        """Return the aggressiveness, the budget, and b, behind which a step's points are received."""
+        return self.largest, float(self.budget_size), float(self.batch_size)
 
     @property
-    def rule(self) -> DictionaryRule:
+    def State(self) -> Any:
+        """The arrays that the maintenance needs."""
+        return RULES[self.maintenance][0]
+
+    @property
+    def move(self) -> Any:
         """Project the element that loses least."""
-        return RULES[self.maintenance]
-
-    def rule_numbers(self) -> list[float]:
-        """Return the budget, what a mistake is, the limit of projections, and the aggressiveness."""
-        return [
-            float(self.budget_size),
-            *self.mistake_numbers(),
-            span_limit(self.kernel),
-            self.largest,
-            float(self.batch_size),
-        ]
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self, hinge_steps)
-
-
-@cached_njit
-def hinge_steps(given: GradientArguments, coefficients: Array) -> None:
-    """Compute the coefficients in compiled rounds."""
-    own, values, targets = own_numbers(given.numbers), given.values, given.targets
-    diagonal = diagonal_of(given.tools, given.numbers, given.points)
-    passive_aggressive(int(own[TASK]), values, targets, own[INSENSITIVITY], own[AGGRESSIVENESS], diagonal, coefficients)
-
-
-@cached_njit
-def project_on_the_new(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Let the points in one by one, each time projecting an element on the new one where there are too many."""
-    capacity = counts[CAPACITY]
-    dictionary, old = sum_of(storage, capacity, points.shape[1], weights.shape[1])
-    if work[PHASE] == START:
-        scale(old, counts[ORDER], shrink)
-        work[PHASE] = NEXT
-    for n in range(int(work[POINT]), len(points)):
-        if is_zero(weights, n):
-            continue
-        order = counts[ORDER]
-        place = find(dictionary, order, points, n)
-        if place == order == int(own[BUDGET_SIZE]):
-            wanted = row_wanted(work, capacity, rows, order, n)
-            if wanted != DONE:
-                return wanted
-            if work[PHASE] != MEASURED and not knows_norms(own, work, order):
-                work[POINT], work[PHASE] = n, MEASURED
-                return NORMS
-            row = line(work, HEADER + capacity, order)
-            leaves, share, squared = _on_the_new(old, line(work, HEADER, order), row, gram[n, n])
-            if n >= own[OWN_SAMPLES] and _stays_out(
-                old, line(work, HEADER, order), row, weights, n, gram, squared, work
-            ):
-                continue
-            work[ERROR] += math.sqrt(squared)
-            _replace(dictionary, old, order, leaves, share, points, weights, n)
-        else:
-            counts[ORDER] = enter(dictionary, old, order, place, points, weights, n)
-        work[PHASE] = NEXT
-        work[MOVED] = 1.0
-    return DONE
-
-
-@cached_njit
-def project_on_the_nearest(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """The same, projecting on the new one and on the nearest neighbour of what leaves."""
-    capacity, most = counts[CAPACITY], int(own[BUDGET_SIZE])
-    dictionary, old = sum_of(storage, capacity, points.shape[1], weights.shape[1])
-    products, near = products_of(storage, capacity, points.shape[1], weights.shape[1], most)
-    if work[PHASE] == START:
-        scale(old, counts[ORDER], shrink)
-        work[PHASE] = NEXT
-    for n in range(int(work[POINT]), len(points)):
-        if is_zero(weights, n):
-            continue
-        order = counts[ORDER]
-        place = find(dictionary, order, points, n)
-        if place < order:
-            enter(dictionary, old, order, place, points, weights, n)
-        else:
-            wanted = row_wanted(work, capacity, rows, order, n)
-            if wanted != DONE:
-                return wanted
-            row = line(work, HEADER + capacity, order)
-            if order == most:
-                leaves, partner, share, others, squared = with_nearest(products, near, old, row, gram[n, n], order)
-                if n >= own[OWN_SAMPLES]:
-                    diagonal = line(work, HEADER, order)
-                    for m in range(order):
-                        diagonal[m] = products[m, m]
-                    if _stays_out(old, diagonal, row, weights, n, gram, squared, work):
-                        continue
-                if partner >= 0:
-                    for c in range(old.shape[1]):
-                        old[partner, c] += others * old[leaves, c]
-                work[ERROR] += math.sqrt(squared)
-                leave(products, near, order, leaves)
-                for m in range(leaves, order - 1):
-                    row[m] = row[m + 1]
-                come(products, near, order - 1, row, gram[n, n])
-                _replace(dictionary, old, order, leaves, share, points, weights, n)
-            else:
-                come(products, near, order, row, gram[n, n])
-                counts[ORDER] = enter(dictionary, old, order, place, points, weights, n)
-        work[PHASE] = NEXT
-        work[MOVED] = 1.0
-    return DONE
-
-
-@cached_njit
-def _replace(
-    dictionary: Array,
-    old: Array,
-    order: int,
-    leaves: int,
-    share: float,
-    points: ReadOnly,
-    weights: ReadOnly,
-    n: int,
-) -> None:
-    """Let point n in for an element that leaves, with its share in that one's weight."""
-    enter(dictionary, old, order, order, points, weights, n)  # a step has room for all of its points
-    for c in range(old.shape[1]):
-        old[order, c] += share * old[leaves, c]
-    close_up(dictionary, order + 1, leaves, 1)
-    close_up(old, order + 1, leaves, 1)
-
-
-@inline_always
-def _on_the_new(weights: Array, diagonal: Array, row: Array, itself: float) -> tuple[int, float, float]:
-    """Find the element r that loses least when projected on kappa(x, .); returns r, its share and the squared loss."""
-    best, least = 0, math.inf
-    for r in range(len(row)):
-        squared = squared_length(weights, r) * max(diagonal[r] - row[r] * row[r] / itself, 0.0)
-        if squared < least:
-            best, least = r, squared
-    return best, row[best] / itself, least
-
-
-@inline_always
-def _stays_out(
-    old: Array,
-    diagonal: Array,
-    row: Array,
-    weights: ReadOnly,
-    n: int,
-    gram: ReadOnly,
-    squared: float,
-    work: Array,
-) -> bool:
-    """Project point n itself on the element where it loses least, if that is no more than ``squared``; tell whether."""
-    best, most = -1, 0.0
-    for r in range(len(row)):
-        if row[r] * row[r] > most * diagonal[r]:
-            best, most = r, row[r] * row[r] / diagonal[r]
-    lost = squared_length(weights, n) * max(gram[n, n] - most, 0.0)
-    if best < 0 or lost > squared:
-        return False
-    for c in range(old.shape[1]):
-        old[best, c] += row[best] / diagonal[best] * weights[n, c]
-    work[ERROR] += math.sqrt(lost)
-    work[PHASE] = NEXT
-    return True
-
-
-RULES = {
-    "simple": DictionaryRule(project_on_the_new, rows=2, gram=True, norms=True),
-    "nearest": DictionaryRule(project_on_the_nearest, rows=2, gram=True, norms=True),
-    "projecting": PROJECT_LEAST._replace(norms=True),
-}
-"""All want kappa(x, x) of the samples, for their coefficients."""
+        return RULES[self.maintenance][1]

@@ -4,47 +4,150 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from kernelswarm.agents.arithmetic.abi import ORDER
-from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.functions.kernel_sum import KernelSum, add_points, close_up, smallest
-from kernelswarm.agents.functions.nearest_sum import best_partner, merge
-from kernelswarm.agents.learners.descent import CAPACITY
-from kernelswarm.agents.learners.dictionary_rules import KEEP_LARGEST, PROJECT_SMALLEST, drop_smallest, span_limit
-from kernelswarm.agents.learners.kernel_descent import (
-    ASKED,
-    BUDGET_SIZE,
-    DONE,
-    ERROR,
-    FIRST,
-    HEADER,
-    NORMS,
-    PHASE,
-    POINT,
-    START,
-    CompiledDescent,
-    DictionaryRule,
-    KernelDescent,
-    SumState,
+import numpy as np
+
+from kernelswarm.agents.functions.kernel_sum import is_zero
+from kernelswarm.agents.learners.numpy_learner import At, NumpyLearner, Sum, between, squares
+from kernelswarm.agents.learners.page_sums import (
+    FactorState,
+    added,
     budget_from,
-    knows_norms,
-    sum_of,
+    entered,
+    inspected,
+    projected_out,
+    squared_lengths,
+    without,
 )
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.arrays import Array, Integers
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import SEED, Range
 from kernelswarm.refused_key import RefusedKey
 
-PLACE = POINT
-"""Of what the rule works with: the element that is merged next."""
+
+def remove(keys: tuple[float, ...], state: Any, at: At) -> Sum:
+    """Add the points, and let the smallest go, one by one."""
+    points, weights = added(state.points, state.weights, at.points, at.weights)
+    while len(points) > keys[0]:
+        norms = squared_lengths(weights) * squares(at.kappa, points)
+        m = int(np.argmin(norms))
+        at.lost[0] += math.sqrt(norms[m])
+        points, weights = without(points, m), without(weights, m)
+    return Sum(points, weights)
+
+
+def project(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
+    """Add the points, and while there are too many project on all but the smallest."""
+    points, weights, factor, changes = state
+    for n in range(len(at.points)):
+        if not is_zero(at.weights, n):
+            points, weights, factor = entered(points, weights, factor, at, n)
+            changes[0] += 1.0
+    while len(points) > keys[0]:
+        m = int(np.argmin(squared_lengths(weights) * squares(at.kappa, points)))
+        points, weights, factor, lost = projected_out(points, weights, factor, m)
+        at.lost[0] += lost
+        changes[0] += 1.0
+    points, weights, factor, changes = inspected(points, weights, factor, changes, at.kappa)
+    return FactorState(points, weights, factor, changes)
+
+
+STEPS = 16
+"""Of the golden section search: the place of the new point is then known to 5e-4 of the way between the two."""
+
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+@cached_njit
+def kept(h: float, logarithm: float, mine: float, other: float, both: float) -> float:
+    """Return ``||a_z||^2`` of the point at h, from ``log k``, ``||a_m||^2``, ``||a_n||^2`` and ``a_m.a_n``."""
+    first, second = math.exp(logarithm * (1.0 - h) ** 2), math.exp(logarithm * h**2)
+    return mine * first**2 + other * second**2 + 2.0 * both * first * second
+
+
+@cached_njit
+def best_share(logarithm: float, mine: float, other: float, both: float) -> tuple[float, float]:
+    """Return the h in [0, 1] that makes ``||a_z||^2`` largest, by golden section search, and that."""
+    low, high = 0.0, 1.0
+    left, right = high - GOLDEN, GOLDEN
+    at_left, at_right = kept(left, logarithm, mine, other, both), kept(right, logarithm, mine, other, both)
+    for _ in range(STEPS):
+        if at_left >= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - GOLDEN * (high - low)
+            at_left = kept(left, logarithm, mine, other, both)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = kept(right, logarithm, mine, other, both)
+    best, most = (left, at_left) if at_left >= at_right else (right, at_right)
+    for end in (0.0, 1.0):
+        at_end = kept(end, logarithm, mine, other, both)
+        if at_end > most:
+            best, most = end, at_end
+    return best, most
+
+
+@cached_njit
+def best_partner(weights: Array, place: int, row: Array) -> tuple[int, float, float]:
+    """Return the element n that merges best with m, at ``place``, the h of both, and the squared norm that is lost.
+
+    They become one at z = h x_m + (1 - h) x_n with the weight a_z = k^((1-h)^2) a_m + k^(h^2) a_n, k = kappa(x_m, x_n),
+    by which a_z kappa(z, .) is the projection of both; h in [0, 1] makes ||a_z|| largest. What is lost is, squared,
+    ||a_m||^2 + ||a_n||^2 + 2 k a_m.a_n - ||a_z||^2. ``row`` is the kernel between x_m and all elements, (M,).
+
+    One of k^((1-h)^2) and k^(h^2) is at most k^(1/4), and their product at most k^(1/2), so
+
+        ||a_z||^2 <= max(||a_m||^2, ||a_n||^2) + k^(1/2) (min(||a_m||^2, ||a_n||^2) + 2 max(a_m.a_n, 0))
+
+    and only partners that by this bound may lose less than the best so far are searched, the most promising first.
+    """
+    norms, products = squared_lengths(weights), np.zeros(len(weights))
+    for n in range(len(weights)):
+        for c in range(weights.shape[1]):
+            products[n] += weights[place, c] * weights[n, c]
+    mine, both = norms[place], norms[place] + norms + 2.0 * row * products
+    bounds = both - np.maximum(mine, norms)
+    bounds -= np.sqrt(row) * (np.minimum(mine, norms) + 2.0 * np.maximum(products, 0.0))
+    bounds[place] = math.inf
+    first = int(np.argmin(bounds))
+    best, share, least = first, 0.0, math.inf
+    for k in range(-1, len(weights)):
+        n = first if k < 0 else k
+        if (k == first or bounds[n] >= least) and k >= 0:
+            continue
+        if row[n] > 0.0:
+            h, most = best_share(math.log(row[n]), mine, norms[n], products[n])
+        else:  # so far apart that the kernel has underflowed
+            h, most = (1.0, mine) if mine > norms[n] else (0.0, norms[n])
+        if both[n] - most < least:
+            best, share, least = n, h, both[n] - most
+    return best, share, max(least, 0.0)
+
+
+def merge(keys: tuple[float, ...], state: Any, at: At) -> Sum:
+    """Add the points, and while there are too many merge the smallest with its best partner."""
+    points, weights = added(state.points, state.weights, at.points, at.weights)
+    while len(points) > keys[0]:
+        m = int(np.argmin(squared_lengths(weights)))  # kappa(x, x) of the gaussian kernel is 1
+        row = between(at.kappa, points[m : m + 1], points)[0]
+        n, h, squared = best_partner(weights, m, row)
+        first, second = (row[n] ** ((1.0 - h) ** 2), row[n] ** (h**2)) if row[n] > 0.0 else (h, 1.0 - h)
+        points[m] = h * points[m] + (1.0 - h) * points[n]
+        weights[m] = first * weights[m] + second * weights[n]
+        at.lost[0] += math.sqrt(squared)
+        points, weights = without(points, n), without(weights, n)
+    return Sum(points, weights)
+
+
+MOVES = {"removal": remove, "projection": project, "merging": merge}
 
 
 @dataclass(frozen=True)
-class Bsgd(KernelDescent):
+class Bsgd(NumpyLearner):
     """Budgeted stochastic gradient descent (Wang, Crammer and Vucetic, JMLR 2012).
 
     While a step leaves more than ``budget_size`` points, the one with the least ||W_m||^2 kappa(x_m, x_m) goes:
@@ -89,84 +192,51 @@ class Bsgd(KernelDescent):
                 self.kernel,
             )
 
-    def init(self, inputs: int, outputs: int) -> SumState:
-        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        if self.maintenance == "projection":
-            return SumState(Expansion(self.kernel, inputs, outputs), self.own_numbers(), 1)
-        return super().init(inputs, outputs)
+    @property
+    def keys(self) -> tuple[float, ...]:
+        """The budget."""
+        return (float(self.budget_size),)
 
     @property
-    def rule(self) -> DictionaryRule:
+    def State(self) -> Any:
+        """The arrays that the maintenance needs."""
+        return FactorState if self.maintenance == "projection" else Sum
+
+    @property
+    def move(self) -> Any:
         """Remove, project or merge the smallest element."""
-        return RULES[self.maintenance]
-
-    def rule_numbers(self) -> list[float]:
-        """Return the budget, and the limit of projections."""
-        return [float(self.budget_size), 0.0, 0.0, span_limit(self.kernel)]
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self)
-
-
-@cached_njit
-def merge_smallest(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Add the points, and while there are too many merge the smallest with its best partner."""
-    dictionary, old = sum_of(storage, counts[CAPACITY], points.shape[1], weights.shape[1])
-    if work[PHASE] == START:
-        counts[ORDER] = add_points(dictionary, old, counts[ORDER], points, weights, shrink)
-    else:
-        order, place = counts[ORDER], int(work[PLACE])
-        row = line(work, HEADER, order)
-        partner, share, squared = best_partner(old, order, place, row)
-        merge(dictionary, old, place, partner, share, row[partner])
-        close_up(dictionary, order, partner, 1)
-        close_up(old, order, partner, 1)
-        counts[ORDER] = order - 1
-        work[ERROR] += math.sqrt(squared)
-    order = counts[ORDER]
-    if order <= int(own[BUDGET_SIZE]):
-        return DONE
-    for m in range(order):
-        work[HEADER + m] = 1.0  # kappa(x, x) of the gaussian kernel
-    place = smallest(old, line(work, HEADER, order), order)
-    work[PHASE], work[PLACE] = ASKED, place
-    return place
-
-
-RULES = {
-    "removal": KEEP_LARGEST,
-    "projection": PROJECT_SMALLEST,
-    "merging": DictionaryRule(merge_smallest, rows=1),
-}
+        return MOVES[self.maintenance]
 
 
 # Nonparametric budgeted stochastic gradient descent: a coin decides whether a full dictionary may grow.
 
-TOSSES = 0
-"""Of a state's numbers: how often the coin was tossed."""
 
-GROWTH, KEY = FIRST, FIRST + 1
-"""Of the rule's numbers; the key is two of them."""
+class TossedState(NamedTuple):
+    """A kernel sum, and how often the coin was tossed."""
 
-EXCESS = POINT
-"""Of what the rule works with: the points for which no coin was tossed yet."""
+    points: Array
+    weights: Array
+    tosses: Annotated[Array, "1"]
+
+
+def toss(keys: tuple[float, ...], state: Any, at: At) -> TossedState:
+    """Add the points, and toss a coin for each that is one too many."""
+    budget, growth, first, second = keys
+    before, tosses = max(float(len(state.points)), budget), state.tosses
+    points, weights = added(state.points, state.weights, at.points, at.weights)
+    for _ in range(int(len(points) - before)):
+        stays = uniform(int(first), int(second), int(tosses[0])) < growth
+        tosses[0] += 1.0
+        if not stays:
+            norms = squared_lengths(weights) * squares(at.kappa, points)
+            m = int(np.argmin(norms))
+            at.lost[0] += math.sqrt(norms[m])
+            points, weights = without(points, m), without(weights, m)
+    return TossedState(points, weights, tosses)
 
 
 @dataclass(frozen=True)
-class Npbsgd(KernelDescent):
+class Npbsgd(NumpyLearner):
     """Budgeted stochastic gradient descent whose budget grows with the data (after Le, Nguyen, Nguyen, Phung, 2016).
 
     A step that leaves more points than there were, and more than ``budget_size``, tosses a coin for each of them: with
@@ -202,55 +272,10 @@ class Npbsgd(KernelDescent):
         "growth": Range("[0, 1]", "0.01 and less are usual"),
         "seed": SEED,
     }
-
-    def init(self, inputs: int, outputs: int) -> SumState:
-        """Return the state of f = 0; its number counts the coins tossed."""
-        return SumState(KernelSum(self.kernel, inputs, outputs), self.own_numbers(), 1)
+    State: ClassVar = TossedState
+    move: ClassVar = staticmethod(toss)
 
     @property
-    def rule(self) -> DictionaryRule:
-        """Toss a coin for each point that is one too many."""
-        return TOSS
-
-    def rule_numbers(self) -> list[float]:
-        """Return the budget, the probability of a point to stay, and the key of the coins."""
-        return [float(self.budget_size), 0.0, 0.0, self.growth, *key_of(self.seed)]
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self)
-
-
-@cached_njit
-def toss(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Add the points, and toss a coin for each that is one too many."""
-    dictionary, old = sum_of(storage, counts[CAPACITY], points.shape[1], weights.shape[1])
-    if work[PHASE] == START:
-        before = max(counts[ORDER], int(own[BUDGET_SIZE]))
-        counts[ORDER] = add_points(dictionary, old, counts[ORDER], points, weights, shrink)
-        work[EXCESS] = counts[ORDER] - before
-        if work[EXCESS] > 0 and not knows_norms(own, work, counts[ORDER]):
-            work[PHASE] = ASKED
-            return NORMS
-    while work[EXCESS] > 0:
-        stays = uniform(int(own[KEY]), int(own[KEY + 1]), int(storage[TOSSES])) < own[GROWTH]
-        storage[TOSSES] += 1.0
-        work[EXCESS] -= 1.0
-        if not stays:
-            drop_smallest(dictionary, old, counts, work)
-    return DONE
-
-
-TOSS = DictionaryRule(toss, rows=1, norms=True)
+    def keys(self) -> tuple[float, ...]:
+        """The budget, the probability of a point to stay, and the key of the coins."""
+        return float(self.budget_size), self.growth, *key_of(self.seed)

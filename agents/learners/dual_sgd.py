@@ -1,45 +1,98 @@
 """Dual space gradient descent: what leaves a full dictionary goes on in random features."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import ORDER, kernel_at
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.cosines import CosineFunction, DualSum, add_combination, coefficients_of, cosines
-from kernelswarm.agents.functions.kernel_sum import close_up, combine_into, enter, find, is_zero, scale, squared_length
-from kernelswarm.agents.learners.descent import CAPACITY, CROSS, kernel_numbers, own_numbers
-from kernelswarm.agents.learners.kernel_descent import (
-    BUDGET_SIZE,
-    DONE,
-    ERROR,
-    FIRST,
-    HEADER,
-    CompiledDescent,
-    DictionaryRule,
-    KernelDescent,
-    SumState,
-    budget_from,
-    sum_of,
+from kernelswarm.agents.functions.kernel_sum import OWN, combine_into, find, is_zero
+from kernelswarm.agents.learners.descent import CAPACITY, CROSS, LearnerState, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.numpy_learner import (
+    CONSTANTS,
+    COUNT,
+    EXTENT,
+    KEYS,
+    At,
+    CompiledPage,
+    NumpyLearner,
 )
+from kernelswarm.agents.learners.page_sums import added, budget_from, squared_lengths, without
 from kernelswarm.agents.learners.random_features import RandomFeatures, ShiftInvariant
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.core.compiling import cached_njit, inline_always
+from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import SEED
 from kernelswarm.refused_key import RefusedKey
 
 LONG_LOOPS = True
 
-LEAVING, COUNT, FEATURES = FIRST, FIRST + 1, FIRST + 2
-"""Of the rule's numbers: k, L, and from there on the features' phases, and behind them their frequencies."""
+
+class State(NamedTuple):
+    """A kernel sum beside V, the weights of the features."""
+
+    points: Array
+    weights: Array
+    coefficients: Annotated[Array, "LC"]
+
+
+def leave_for_features(keys: tuple[float, ...], state: Any, at: At) -> State:
+    """Let the points in one by one, and make room for each where there is none.
+
+    The step's error is the sum of the norms of the elements that leave: what were lost without the features.
+    """
+    budget, leaving = keys
+    points, weights, beyond = state
+    beyond *= at.shrink
+    features = np.empty((1, len(beyond)))
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        if find(points, len(points), at.points, n) == len(points) == budget:
+            for _ in range(int(leaving)):
+                norms = squared_lengths(weights)  # kappa(x, x) = 1
+                m = int(np.argmin(norms))
+                cosines(at.constants, points[m : m + 1], features)
+                beyond += np.outer(features[0], weights[m])
+                at.lost[0] += math.sqrt(norms[m])
+                points, weights = without(points, m), without(weights, m)
+        points, weights = added(points, weights, at.points[n : n + 1], at.weights[n : n + 1])
+    return State(points, weights, beyond)
+
+
+@cached_njit
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the values from kernel rows, then from features, which the rows hold in the end; no step reads them."""
+    order, capacity = counts[ORDER], counts[CAPACITY]
+    inputs, outputs, own = points.shape[1], values.shape[1], own_numbers(numbers)
+    dictionary, weights = table(storage, OWN, order, inputs), table(storage, OWN + capacity * inputs, order, outputs)
+    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, dictionary, rows)
+    combine_into(rows, weights, order, values)
+    count = int(own[EXTENT])
+    cosines(line(own, KEYS + int(own[COUNT]), int(own[CONSTANTS])), points, rows)
+    add_combination(rows, coefficients_of(storage, capacity, inputs, outputs, count), count, values)
+
+
+class CompiledDual(CompiledPage):
+    """The learner's functions and numbers for compiled rounds: values have a second part."""
+
+    evaluate = staticmethod(evaluate)
+
+    def columns(self, state: Any, capacity: int) -> int:
+        """Return the columns of kernel rows or features, whichever are more."""
+        return max(capacity, int(self._learner.features))
 
 
 @dataclass(frozen=True)
-class DualSgd(KernelDescent):
+class DualSgd(NumpyLearner):
     """Dual space gradient descent (Le, Nguyen, Nguyen and Phung, NIPS 2016).
 
     The function is a kernel sum on a budget beside L random features of the same kernel,
@@ -107,114 +160,31 @@ class DualSgd(KernelDescent):
                 self.kernel,
             )
 
-    def init(self, inputs: int, outputs: int) -> SumState:
+    State: ClassVar = State
+    move: ClassVar = staticmethod(leave_for_features)
+    form: ClassVar = CompiledDual
+
+    @property
+    def keys(self) -> tuple[float, ...]:
+        """The budget, and how many elements leave together."""
+        return float(self.budget_size), float(self.leaving)
+
+    @property
+    def extent(self) -> int:
+        """The number of features."""
+        return self.features
+
+    def constants(self, state: LearnerState[DualSum]) -> Array:
+        """Return the phases of the features, and behind them their frequencies."""
+        beyond = state.function.beyond
+        return np.concatenate([beyond.phases, beyond.frequencies.reshape(-1)])
+
+    def init(self, inputs: int, outputs: int) -> LearnerState[DualSum]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         maker = RandomFeatures(kernel=self.kernel, features=self.features, seed=self.seed, phases="paired")
         drawn = maker.init(inputs, outputs).function
         assert isinstance(drawn, CosineFunction)
-        function = DualSum(self.kernel, inputs, outputs, drawn.frequencies, drawn.phases)
-        return SumState(function, np.concatenate([self.own_numbers(), drawn.phases, drawn.frequencies.reshape(-1)]))
-
-    @property
-    def rule(self) -> DictionaryRule:
-        """Let the smallest elements go on in the features."""
-        return DictionaryRule(leave_for_features, numbers=self.features)
-
-    def rule_numbers(self) -> list[float]:
-        """Return the budget, how many elements leave together, and the number of features."""
-        return [float(self.budget_size), 0.0, 0.0, float(self.leaving), float(self.features)]
+        return LearnerState(DualSum(self.kernel, inputs, outputs, drawn.frequencies, drawn.phases))
 
     def function_from(self, arrays: Mapping[str, Array]) -> DualSum:
         return DualSum.from_arrays(self.kernel, arrays)
-
-    @property
-    def compiled(self) -> "CompiledDual":
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDual(self)
-
-
-@cached_njit
-def evaluate(
-    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
-) -> None:
-    """Compute the values from kernel rows, then from features, which the rows hold in the end; no step reads them."""
-    order, capacity = counts[ORDER], counts[CAPACITY]
-    inputs, outputs = points.shape[1], values.shape[1]
-    own = own_numbers(numbers)
-    count = int(own[COUNT])
-    dictionary, weights = sum_of(storage, capacity, inputs, outputs)
-    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, table(dictionary, 0, order, inputs), rows)
-    combine_into(rows, weights, order, values)
-    cosines(line(own, FEATURES, count * (1 + inputs)), points, rows)
-    add_combination(rows, coefficients_of(storage, capacity, inputs, outputs, count), count, values)
-
-
-@cached_njit
-def leave_for_features(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Let the points in one by one, and make room for each where there is none.
-
-    The step's error is the sum of the norms of the elements that leave: what were lost without the features.
-    """
-    inputs, outputs, count = points.shape[1], weights.shape[1], int(own[COUNT])
-    dictionary, old = sum_of(storage, counts[CAPACITY], inputs, outputs)
-    beyond = coefficients_of(storage, counts[CAPACITY], inputs, outputs, count)
-    features = table(work, HEADER, 1, count)
-    scale(old, counts[ORDER], shrink)
-    scale(beyond, count, shrink)
-    for n in range(len(points)):
-        if is_zero(weights, n):
-            continue
-        order = counts[ORDER]
-        place = find(dictionary, order, points, n)
-        if place == order == int(own[BUDGET_SIZE]):
-            for _ in range(int(own[LEAVING])):
-                leaves = _lightest(old, order)
-                leaver = table(dictionary, leaves * inputs, 1, inputs)
-                cosines(line(own, FEATURES, count * (1 + inputs)), leaver, features)
-                for m in range(count):
-                    for c in range(outputs):
-                        beyond[m, c] += features[0, m] * old[leaves, c]
-                work[ERROR] += math.sqrt(squared_length(old, leaves))  # kappa(x, x) = 1
-                close_up(dictionary, order, leaves, 1)
-                close_up(old, order, leaves, 1)
-                order -= 1
-            place = order
-        counts[ORDER] = enter(dictionary, old, order, place, points, weights, n)
-    return DONE
-
-
-@inline_always
-def _lightest(weights: Array, order: int) -> int:
-    """Find the element of least ||W_m||, the oldest of equal ones."""
-    place, least = 0, math.inf
-    for m in range(order):
-        squared = squared_length(weights, m)
-        if squared < least:
-            place, least = m, squared
-    return place
-
-
-class CompiledDual(CompiledDescent):
-    """The learner's functions and numbers for compiled rounds: values have a second part, features are numbers."""
-
-    evaluate = staticmethod(evaluate)
-
-    def numbers(self, state: Any) -> Array:
-        """Return the numbers of the kernel, and those of the learner with its features."""
-        size = 1 + int(self._numbers[0])
-        return np.concatenate([self._numbers[:size], state.own])
-
-    def columns(self, state: Any, capacity: int) -> int:
-        """Return the columns of kernel rows or features, whichever are more."""
-        return max(capacity, len(state.function.beyond.phases))

@@ -14,23 +14,31 @@ from typing import Any, ClassVar, NamedTuple, get_type_hints
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import (
+    DIAGONAL,
+    GRADIENT,
     LOSS_DERIVATIVES,
     ORDER,
     ROOM,
     STEP,
+    GradientArguments,
     StepArguments,
+    diagonal_at,
+    gradient_at,
     kernel_at,
     loss_derivatives_at,
+    step_at,
 )
-from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum, is_zero
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import (
     CAPACITY,
     CROSS,
+    STEP_RANGES,
     CompiledExpansion,
     DescentInSpace,
     LearnerState,
+    check_step,
     joined,
     kernel_numbers,
     own_numbers,
@@ -38,27 +46,36 @@ from kernelswarm.agents.learners.descent import (
 )
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.plain_parts import kernel_rows, loss_form
+from kernelswarm.agents.parts.plain_parts import kernel_form, loss_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.arrays import Array
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiled import NotCompiledError
-from kernelswarm.protocols.core.addresses import Compiled, address, ready
-from kernelswarm.protocols.core.compiling import cached_njit, inline_always
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.protocols.core.addresses import NONE, Compiled, address, ready
+from kernelswarm.protocols.core.callbacks import array_of, called
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.refused_key import RefusedKey
 
-# What a page is given, and what it returns, is numpy's: arrays of its own, in memory of their own. Around it lies what
-# compiled rounds need, once for all pages: the state's arrays lie in one vector as `KernelSum.parts` says.
+# What a page is given, and what it returns, is numpy's: contiguous arrays of the size that they have. Around it lies
+# what compiled rounds need, once for all pages: the state's arrays lie in one vector as `KernelSum.parts` says.
 
-DERIVATIVES = 1
-"""Among the addresses that a step calls, that of the loss's derivatives."""
+DERIVATIVES, DIAGONALS = 1, 2
+"""Among the addresses that a step calls, those of the loss's derivatives and of kappa(x, x)."""
+
+
+class Kappa(NamedTuple):
+    """A step's kernel: what :func:`between` and :func:`squares` call."""
+
+    cross: int
+    diagonal: int  # NONE where kappa(x, x) = 1
+    numbers: Array
 
 
 class At(NamedTuple):
     """What a step takes place at: N points, of which the first n are the node's own samples."""
 
     points: Array
-    """The points, (N, p)."""
+    """The points, (N, p); only read."""
     rows: Array
     """The kernel between them and the dictionary, (N, M)."""
     gram: Array
@@ -68,11 +85,43 @@ class At(NamedTuple):
     pulls: Array
     """The coupling's part of these weights, (N, C): 0 where the node is alone."""
     values: Array
-    """f at the node's own samples, (n, C)."""
+    """f at the node's own samples, (n, C); only read."""
     targets: Array
-    """Their targets, (n, q)."""
+    """Their targets, (n, q); only read."""
     eta: float
     """The size of the step."""
+    shrink: float
+    """1 - eta lambda, by which the weights of the state have been multiplied."""
+    lost: Array
+    """(1,), 0 at first: the Hilbert norm of what a step leaves out, which ``move`` may add to."""
+    constants: Array
+    """Further numbers of the learner's, (T,)."""
+    kappa: Kappa
+    """The kernel."""
+
+
+@cached_njit
+def between(kappa: Kappa, points: Array, centers: Array) -> Array:
+    """Return the kernel between points (n, p) and centers (m, p), (n, m)."""
+    found = np.empty((len(points), len(centers)))
+    kernel_at(kappa.cross)(kappa.numbers, points, centers, found)
+    return found
+
+
+@cached_njit
+def squares(kappa: Kappa, points: Array) -> Array:
+    """Return kappa(x, x) at points (n, p), (n,)."""
+    found = np.ones(len(points))
+    if kappa.diagonal != NONE:
+        diagonal_at(kappa.diagonal)(kappa.numbers, points, found)
+    return found
+
+
+class Sum(NamedTuple):
+    """The state of a page that knows no more than its function."""
+
+    points: Array
+    weights: Array
 
 
 Move = Callable[[tuple[float, ...], Any, At], Any]
@@ -101,9 +150,14 @@ class NumpyLearner(DescentInSpace):
     """A learner of kernel sums whose step is one function of arrays, ``move``, as its paper writes it.
 
     A subclass is a frozen dataclass. It names its ``State``, a NamedTuple of arrays that begins with ``points`` (M, p)
-    and ``weights`` (M, C); further ones say their dimensions, ``Annotated[Array, "MM"]``, of M, p, C and digits. All
+    and ``weights`` (M, C); further ones say their dimensions, ``Annotated[Array, "MM"]``, of M, p, C, L and digits. All
     are 0 at first, with M = 0. Its ``move(keys, state, at)`` returns the next state: ``keys`` are the subclass's own
-    fields in their order, `At` says what the step is given. At most one point enters for each that is given.
+    fields in their order, `At` says what the step is given. The weights that it is given have shrunk, by the step's
+    ``1 - eta regularization``. At most one point enters for each that is given.
+
+    Where the coefficients g of the samples are not the loss's derivatives, ``slopes(keys, at)`` returns them, (n, C);
+    with three parameters it is given the state too. It is given no ``gram``, ``weights`` and ``pulls``. A page that
+    ``rests`` is not asked to move where no point has a weight: f shrinks, and nothing else changes.
 
     What numba compiles runs in compiled rounds, and is kept on the disk. What it does not compile is called in Python.
     """
@@ -111,18 +165,23 @@ class NumpyLearner(DescentInSpace):
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
     step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    regularization: float = 1e-6
     batch_size: int = 1
 
-    ranges: ClassVar = {"batch_size": Range("[1, inf)")}
-    State: ClassVar[Any]
-    move: ClassVar[Move]
+    ranges: ClassVar = STEP_RANGES
+    State: ClassVar[Any] = Sum
+    move: ClassVar[Any]
+    slopes: ClassVar[Any] = None
+    rests: ClassVar[bool] = False
+    form: ClassVar[Any] = property(lambda self: CompiledPage)
 
     def __init_subclass__(cls) -> None:
         """Let each page have the property ``compiled`` of its own: what it computes is its own."""
-        cls.compiled = property(_compiled)  # type: ignore[attr-defined]
+        if "compiled" not in vars(cls):
+            cls.compiled = property(_compiled)  # type: ignore[attr-defined]
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        check_step(self)
 
     @property
     def keys(self) -> tuple[float, ...]:
@@ -135,13 +194,32 @@ class NumpyLearner(DescentInSpace):
         return tuple(map(float, own.values()))
 
     @property
+    def extent(self) -> int:
+        """L, a dimension of the state's arrays."""
+        return 0
+
+    def constants(self, state: Any) -> Array:
+        """Return further numbers that a step is given, (T,)."""
+        return np.zeros(0)
+
+    @property
     def page(self) -> _Page:
         """The functions of ``move``."""
-        return _page(type(self).move, self.State, len(self.keys))
+        return _page(self.move, self.slopes, self.State, len(self.keys), self.rests)
 
-    def init(self, inputs: int, outputs: int) -> LearnerState[PageSum]:
+    def init(self, inputs: int, outputs: int) -> LearnerState[Any]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
+        tuple(self.keys)  # a word among them is refused before the first step
         return LearnerState(PageSum(self.kernel, inputs, outputs, _parts(self.State)))
+
+    def gradient(self, state: LearnerState[PageSum], own: Evaluated, targets: Array) -> Array:
+        """Return the coefficients of the samples, (n, C)."""
+        if self.slopes is None:
+            return super().gradient(state, own, targets)
+        found, sizes = np.empty(own.values.shape), np.array([self.eta(state)])
+        given = own.points, own.rows, own.values, targets, sizes, found
+        self._call(self.page.gradient, _gradient_once, GRADIENT, state, len(own.points), *given)
+        return found
 
     def step(
         self,
@@ -152,30 +230,37 @@ class NumpyLearner(DescentInSpace):
         targets: Array,
         eta: float | None = None,
     ) -> Info:
-        """Take one step, as ``move`` says."""
+        """Take one step, as ``move`` says; the compression error is what that says to have lost."""
         eta = self.eta(state) if eta is None else eta
         function, own = state.function, together(evaluations)
-        gram = np.ascontiguousarray(kernel_rows(self.kernel, own.points, own.points))
-        weights, rates, stiffness = joined(eta, gradients, curvatures)
-        values = np.array(own.values[: len(targets)])
-        pulls = weights.copy()
-        if len(targets):
-            pulls[: len(targets)] -= self.loss.derivatives(values, targets)
-        weigh(gram, weights, rates, stiffness, curvatures is not None)
-        weigh(gram, pulls, rates, stiffness, curvatures is not None)
-        at = At(np.array(own.points), np.array(own.rows), gram, weights, pulls, values, np.array(targets), eta)
-        before = self.State(*(np.array(part) for part in function.used()))
-        after = self.page.move(self.keys, before, at)
-        if len(after[0]) > function.order + len(own.points):
-            raise ValueError(TOO_MANY)
         function.reserve(len(own.points))
-        function.order = len(after[0])
-        if any(part.shape != np.shape(values) for part, values in zip(function.used(), after, strict=True)):
-            raise ValueError(OTHER_SHAPE)
-        for part, values in zip(function.used(), after, strict=True):
-            part[:] = values
+        weighing = *joined(eta, gradients, curvatures), curvatures is not None
+        given = own.points, own.rows, *weighing, np.array([eta]), own.values[: len(targets)], targets
+        lost, counts = self._call(self.page.step, _step_once, STEP, state, len(own.points), *given)
+        function.order = int(counts[ORDER])
         state.steps += 1
-        return Info(0.0, eta)
+        return Info(lost, eta)
+
+    def _call(
+        self,
+        function: Compiled,
+        once: Compiled,
+        kind: Any,
+        state: LearnerState[PageSum],
+        points: int,
+        *given: Any,
+    ) -> tuple[Any, Integers]:
+        """Call a function of the page on so many points; returns what it returns, and the counts."""
+        form, capacity = self.form(self), len(state.function.points_buffer)
+        counts = form.counts(state, capacity, points)
+        tools, scratch = array_of(form.tools), np.empty(form.scratch(state, capacity, points))
+        arguments = tools, form.numbers(state), state.function.storage, counts, scratch, *given
+        if hasattr(function, "get_compile_result") or not COMPILES:
+            return called(once, address(function, kind), *arguments), counts
+        *first, last = arguments
+        if kind is GRADIENT:
+            return function(GradientArguments(*first), last), counts
+        return function(StepArguments(*arguments)), counts
 
 
 @cache
@@ -187,10 +272,10 @@ def _parts(state: Any) -> dict[str, str]:
         raise TypeError(f"{state.__name__} begins with {[*hints][:2]}: a state begins with points and weights")
     for name in [*hints][2:]:
         shape = "".join(getattr(hints[name], "__metadata__", ()))
-        if not re.fullmatch(r"[MpC0-9]+", shape):
+        if not re.fullmatch(r"[MpCL0-9]+", shape):
             raise TypeError(
-                f"{state.__name__}.{name} has the dimensions {shape!r}: say them by the letters M (points), p (inputs) "
-                'and C (outputs), and by digits, such as Annotated[Array, "MM"]'
+                f"{state.__name__}.{name} has the dimensions {shape!r}: say them by M (points), p (inputs), "
+                'C (outputs) and L (extent), and by digits, such as Annotated[Array, "MM"]'
             )
         found[name] = shape
     return found
@@ -198,23 +283,30 @@ def _parts(state: Any) -> dict[str, str]:
 
 # A page in compiled rounds.
 
-_LETTERS = {"M": -1, "p": -2, "C": -3}
+_LETTERS = {"M": -1, "p": -2, "C": -3, "L": -4}
+
+
+Sizes = tuple[int, int, int]
+"""p, C and L."""
 
 
 @inline_always
-def _length(dimension: int, order: int, inputs: int, outputs: int) -> int:
+def _length(dimension: int, order: int, sizes: Sizes) -> int:
     """Return the length of a dimension, which is a number or stands for a letter."""
     if dimension >= 0:
         return dimension
-    return order if dimension == -1 else inputs if dimension == -2 else outputs
+    return order if dimension == -1 else sizes[-2 - dimension]
 
 
+@cache
 def _reading(shapes: tuple[tuple[int, ...], ...]) -> Compiled:
-    """Return ``read(storage, first, order, capacity, inputs, outputs)``, copies of a state's arrays as a tuple."""
+    """Return ``read(storage, first, memory, free, order, capacity, sizes)``, copies of a state's arrays."""
     if not shapes:
 
         @cached_njit
-        def nothing(storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int) -> tuple[()]:
+        def nothing(
+            storage: Array, first: int, memory: Array, free: int, order: int, capacity: int, sizes: Sizes
+        ) -> tuple[()]:
             return ()
 
         return nothing
@@ -222,33 +314,40 @@ def _reading(shapes: tuple[tuple[int, ...], ...]) -> Compiled:
     if len(shapes[0]) == 1:
 
         @cached_njit
-        def read_vector(storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int) -> Any:
-            found = line(storage, first, _length(rows, order, inputs, outputs)).copy()
-            behind = first + _length(rows, capacity, inputs, outputs)
-            return (found, *rest(storage, behind, order, capacity, inputs, outputs))
+        def read_vector(
+            storage: Array, first: int, memory: Array, free: int, order: int, capacity: int, sizes: Sizes
+        ) -> Any:
+            found = line(memory, free, _length(rows, order, sizes))
+            for i in range(len(found)):
+                found[i] = storage[first + i]
+            behind = first + _length(rows, capacity, sizes)
+            return (found, *rest(storage, behind, memory, free + len(found), order, capacity, sizes))
 
         return read_vector
 
     @cached_njit
-    def read_matrix(storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int) -> Any:
-        height, width = _length(rows, capacity, inputs, outputs), _length(columns, capacity, inputs, outputs)
-        found = np.empty((_length(rows, order, inputs, outputs), _length(columns, order, inputs, outputs)))
+    def read_matrix(
+        storage: Array, first: int, memory: Array, free: int, order: int, capacity: int, sizes: Sizes
+    ) -> Any:
+        height, width = _length(rows, capacity, sizes), _length(columns, capacity, sizes)
+        size = _length(columns, order, sizes)
+        found = table(memory, free, _length(rows, order, sizes), size)
         for i in range(len(found)):
-            for k in range(found.shape[1]):
+            for k in range(size):
                 found[i, k] = storage[first + i * width + k]
-        return (found, *rest(storage, first + height * width, order, capacity, inputs, outputs))
+        behind, free = first + height * width, free + len(found) * size
+        return (found, *rest(storage, behind, memory, free, order, capacity, sizes))
 
     return read_matrix
 
 
+@cache
 def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
-    """Return ``write(storage, first, order, capacity, inputs, outputs, arrays)``, which puts a state's arrays back."""
+    """Return ``write(storage, first, order, capacity, sizes, arrays)``, which puts a state's arrays back."""
     if place == len(shapes):
 
         @cached_njit
-        def nothing(
-            storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int, arrays: Any
-        ) -> None:
+        def nothing(storage: Array, first: int, order: int, capacity: int, sizes: Sizes, arrays: Any) -> None:
             pass
 
         return nothing
@@ -256,35 +355,32 @@ def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
     if len(shapes[place]) == 1:
 
         @cached_njit
-        def write_vector(
-            storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int, arrays: Any
-        ) -> None:
-            if len(arrays[place]) != _length(rows, order, inputs, outputs):
+        def write_vector(storage: Array, first: int, order: int, capacity: int, sizes: Sizes, arrays: Any) -> None:
+            if len(arrays[place]) != _length(rows, order, sizes):
                 raise ValueError(OTHER_SHAPE)
             for i in range(len(arrays[place])):
                 storage[first + i] = arrays[place][i]
-            rest(storage, first + _length(rows, capacity, inputs, outputs), order, capacity, inputs, outputs, arrays)
+            rest(storage, first + _length(rows, capacity, sizes), order, capacity, sizes, arrays)
 
         return write_vector
 
     @cached_njit
-    def write_matrix(
-        storage: Array, first: int, order: int, capacity: int, inputs: int, outputs: int, arrays: Any
-    ) -> None:
-        height, width = _length(rows, capacity, inputs, outputs), _length(columns, capacity, inputs, outputs)
-        wanted = _length(rows, order, inputs, outputs), _length(columns, order, inputs, outputs)
+    def write_matrix(storage: Array, first: int, order: int, capacity: int, sizes: Sizes, arrays: Any) -> None:
+        height, width = _length(rows, capacity, sizes), _length(columns, capacity, sizes)
+        wanted = _length(rows, order, sizes), _length(columns, order, sizes)
         if arrays[place].shape != wanted:
             raise ValueError(OTHER_SHAPE)
         for i in range(arrays[place].shape[0]):
             for k in range(arrays[place].shape[1]):
                 storage[first + i * width + k] = arrays[place][i, k]
-        rest(storage, first + height * width, order, capacity, inputs, outputs, arrays)
+        rest(storage, first + height * width, order, capacity, sizes, arrays)
 
     return write_matrix
 
 
+@cache
 def _taking(count: int, place: int = 0) -> Compiled:
-    """Return ``take(numbers)``, the first ``count`` numbers behind the first one, as a tuple."""
+    """Return ``take(numbers)``, the ``count`` numbers from `KEYS` on, as a tuple."""
     if place == count:
 
         @cached_njit
@@ -296,76 +392,300 @@ def _taking(count: int, place: int = 0) -> Compiled:
 
     @cached_njit
     def take(numbers: Array) -> Any:
-        return (numbers[1 + place], *rest(numbers))
+        return (numbers[KEYS + place], *rest(numbers))
 
     return take
 
 
+COUNT, CONSTANTS, EXTENT, REGULARIZATION, KEYS = range(5)
+"""A page's numbers: how many keys and constants there are, L, lambda, then the keys, the constants and the loss's."""
+
+
 @cached_njit
-def _copied(matrix: Array, columns: int) -> Array:
-    """Return the first columns of a matrix in memory of their own."""
-    found = np.empty((len(matrix), columns))
-    for i in range(len(matrix)):
-        for k in range(columns):
-            found[i, k] = matrix[i, k]
+def _copied(rows: ReadOnly, memory: Array, free: int, order: int) -> Array:
+    """Return the first columns of kernel rows, copied."""
+    found = table(memory, free, len(rows), order)
+    for n in range(len(rows)):
+        for m in range(order):
+            found[n, m] = rows[n, m]
+    return found
+
+
+@inline_always
+def _free(size: int, capacity: int, outputs: int) -> int:
+    """Return where memory is free behind what a step on so many points takes place at."""
+    return 1 + size * (capacity + size + 2 * outputs)
+
+
+@cached_njit
+def _samples(given: StepArguments) -> GradientArguments:
+    """Return what a step knows of the node's own samples."""
+    size = len(given.values)
+    points, rows = table(given.points, 0, size, given.points.shape[1]), table(given.rows, 0, size, given.rows.shape[1])
+    return GradientArguments(
+        given.tools,
+        given.numbers,
+        given.storage,
+        given.counts,
+        given.scratch,
+        points,
+        rows,
+        given.values,
+        given.targets,
+        given.sizes,
+    )
+
+
+@cached_njit
+def _asked(given: GradientArguments) -> At:
+    """Return what slopes are asked at: a step without its gradients."""
+    (size, inputs), outputs = given.points.shape, given.values.shape[1]
+    own, nothing = own_numbers(given.numbers), table(given.scratch, 0, 0, 0)
+    lost = line(given.scratch, 0, 1)
+    lost[0] = 0.0
+    return At(
+        table(given.points, 0, size, inputs),
+        _copied(given.rows, given.scratch, 1, given.counts[ORDER]),
+        nothing,
+        nothing,
+        nothing,
+        table(given.values, 0, size, outputs),
+        table(given.targets, 0, size, given.targets.shape[1]),
+        given.sizes[0],
+        1.0 - given.sizes[0] * own[REGULARIZATION],
+        lost,
+        line(own, KEYS + int(own[COUNT]), int(own[CONSTANTS])),
+        Kappa(given.tools[CROSS], given.tools[DIAGONALS], kernel_numbers(given.numbers)),
+    )
+
+
+@cached_njit
+def _at(given: StepArguments, asked: At, slopes: Array) -> At:
+    """Return what a step takes place at, from its gradients and from what of them is the loss's."""
+    size, outputs = given.gradients.shape
+    points, first = table(given.points, 0, size, given.points.shape[1]), 1 + size * given.counts[CAPACITY]
+    gram, pulls = table(given.scratch, first, size, size), table(given.scratch, first + size * size, size, outputs)
+    kernel_at(asked.kappa.cross)(asked.kappa.numbers, points, points, gram)
+    for n in range(size):
+        for c in range(outputs):
+            pulls[n, c] = given.gradients[n, c] - (slopes[n, c] if n < len(slopes) else 0.0)
+    weights = table(given.gradients, 0, size, outputs)
+    weigh(gram, weights, given.rates, given.stiffness, given.implicit)
+    weigh(gram, pulls, given.rates, given.stiffness, given.implicit)
+    rows = _copied(given.rows, given.scratch, 1, given.counts[ORDER])
+    return At(
+        points,
+        rows,
+        gram,
+        weights,
+        pulls,
+        asked.values,
+        asked.targets,
+        asked.eta,
+        asked.shrink,
+        asked.lost,
+        asked.constants,
+        asked.kappa,
+    )
+
+
+@cached_njit
+def _derivatives(keys: Any, before: Any, asked: At, given: StepArguments) -> Array:
+    """Return the loss's derivatives at the samples."""
+    size, outputs = given.gradients.shape
+    own, first = own_numbers(given.numbers), _free(size, given.counts[CAPACITY], outputs) - size * outputs
+    found, loss = table(given.scratch, first, len(given.values), outputs), KEYS + int(own[COUNT] + own[CONSTANTS])
+    numbers = line(own, loss, len(own) - loss)
+    loss_derivatives_at(given.tools[DERIVATIVES])(numbers, asked.values, asked.targets, found)
     return found
 
 
 @cached_njit
-def _at(given: StepArguments, loss_numbers: Array) -> At:
-    """Return what a step is given, as a page wants it."""
-    size, outputs = given.gradients.shape
-    points = _copied(given.points, given.points.shape[1])
-    weights, pulls = _copied(given.gradients, outputs), _copied(given.gradients, outputs)
-    values, targets = _copied(given.values, outputs), _copied(given.targets, given.targets.shape[1])
-    gram, slopes = np.empty((size, size)), np.empty((len(values), outputs))
-    kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
-    loss_derivatives_at(given.tools[DERIVATIVES])(loss_numbers, values, targets, slopes)
-    for n in range(len(slopes)):
-        for c in range(outputs):
-            pulls[n, c] -= slopes[n, c]
-    weigh(gram, weights, given.rates, given.stiffness, given.implicit)
-    weigh(gram, pulls, given.rates, given.stiffness, given.implicit)
-    rows = _copied(given.rows, given.counts[ORDER])
-    return At(points, rows, gram, weights, pulls, values, targets, given.sizes[0])
+def _shrunk(before: Any, at: At) -> Any:
+    """Shrink the weights of a state, in place."""
+    for m in range(len(before.weights)):
+        for c in range(before.weights.shape[1]):
+            before.weights[m, c] *= at.shrink
+    return before
+
+
+@cached_njit
+def _fill(answer: Array, found: Array) -> None:
+    """Copy what slopes returned."""
+    if answer.shape != found.shape:
+        raise ValueError(OTHER_SLOPES)
+    for n in range(len(found)):
+        for c in range(found.shape[1]):
+            found[n, c] = answer[n, c]
+
+
+@cached_njit
+def _step_once(
+    place: int,
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: ReadOnly,
+    rows: ReadOnly,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: ReadOnly,
+    targets: ReadOnly,
+) -> float:
+    """Take one step from Python: as one named tuple the arguments would take several times as long."""
+    lost: float = step_at(place)(
+        StepArguments(
+            tools,
+            numbers,
+            storage,
+            counts,
+            scratch,
+            points,
+            table(rows, 0, len(rows), rows.shape[1]),
+            gradients,
+            rates,
+            stiffness,
+            implicit,
+            sizes,
+            values,
+            targets,
+        )
+    )
+    return lost
+
+
+@cached_njit
+def _gradient_once(
+    place: int,
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: ReadOnly,
+    rows: ReadOnly,
+    values: ReadOnly,
+    targets: ReadOnly,
+    sizes: Array,
+    found: Array,
+) -> None:
+    """Fill in one gradient from Python."""
+    given = GradientArguments(tools, numbers, storage, counts, scratch, points, rows, values, targets, sizes)
+    gradient_at(place)(given, found)
 
 
 class _Page(NamedTuple):
-    """A page's functions: ``move``, compiled where that can be, and the step around it or why there is none."""
+    """A page's functions around ``move`` and ``slopes``; they are compiled, or the obstacle says why not."""
 
-    move: Move
-    step: Compiled | None
+    step: Callable[[StepArguments], float]
+    gradient: Any
     obstacle: str
 
 
 @cache
-def _page(move: Move, state: Any, keys: int) -> _Page:
+def _page(move: Move, slopes: Any, state: Any, keys: int, rests: bool) -> _Page:
     """Compile a page with so many keys."""
-    parts = _parts(state)
     shapes = tuple(
-        tuple(_LETTERS[each] if each in _LETTERS else int(each) for each in shape) for shape in parts.values()
+        tuple(_LETTERS[each] if each in _LETTERS else int(each) for each in shape) for shape in _parts(state).values()
     )
     read, write, take = _reading(shapes), _writing(shapes), _taking(keys)
-    compiled = cached_njit(_with_helpers(move))
 
     @cached_njit
-    def step(given: StepArguments) -> float:
-        storage, counts, own = given.storage, given.counts, own_numbers(given.numbers)
-        order, capacity = counts[ORDER], counts[CAPACITY]
-        inputs, outputs = given.points.shape[1], given.gradients.shape[1]
-        before = state(*read(storage, OWN, order, capacity, inputs, outputs))
-        after = compiled(take(own), before, _at(given, line(own, 1 + keys, len(own) - 1 - keys)))
-        if len(after[0]) > order + len(given.points):
-            raise ValueError(TOO_MANY)
-        write(storage, OWN, len(after[0]), capacity, inputs, outputs, after)
-        counts[ORDER], counts[ROOM] = len(after[0]), capacity - len(after[0])
-        return 0.0
+    def begin(given: GradientArguments, size: int) -> tuple[Any, Any, At]:
+        order, capacity = given.counts[ORDER], given.counts[CAPACITY]
+        own, outputs = own_numbers(given.numbers), given.values.shape[1]
+        sizes, free = (given.points.shape[1], outputs, int(own[EXTENT])), _free(size, capacity, outputs)
+        arrays = read(given.storage, OWN, given.scratch, free, order, capacity, sizes)
+        return take(own), state(*arrays), _asked(given)
 
+    @cached_njit
+    def end(given: StepArguments, at: At, after: Any) -> float:
+        counts, own = given.counts, own_numbers(given.numbers)
+        if len(after[0]) > counts[ORDER] + len(given.points):
+            raise ValueError(TOO_MANY)
+        sizes = given.points.shape[1], given.gradients.shape[1], int(own[EXTENT])
+        write(given.storage, OWN, len(after[0]), counts[CAPACITY], sizes, after)
+        counts[ORDER], counts[ROOM] = len(after[0]), counts[CAPACITY] - len(after[0])
+        lost: float = at.lost[0]
+        return lost
+
+    stateful = slopes is not None and len(inspect.signature(slopes).parameters) > SLOPES
+    known = begin if stateful else take
+
+    def around(move: Any, slopes: Any, finish: Callable[..., Any]) -> tuple[Any, Any]:
+        """Return the step around ``move``, and the gradient around ``slopes``."""
+        if slopes is None:
+            return finish(_stepping(begin, end, move, _derivatives, rests)), None
+        ask, gradient = _asking(slopes, known, stateful)
+        return finish(_stepping(begin, end, move, finish(ask), rests)), finish(gradient)
+
+    asked = None if slopes is None else cached_njit(_with_helpers(slopes))
+    step, gradient = around(cached_njit(_with_helpers(move)), asked, cached_njit)
     try:
         ready(step, STEP)
+        if gradient is not None:
+            ready(gradient, GRADIENT)
     except ValueError as refusal:
-        return _Page(move, None, _where(str(refusal.__cause__), move))
-    return _Page(compiled, step, "")
+        return _Page(*around(move, slopes, lambda function: function), _where(str(refusal.__cause__), move))
+    return _Page(step, gradient, "")
+
+
+SLOPES = 2
+"""The parameters of ``slopes`` without a state."""
+
+
+def _asking(slopes: Any, begin: Compiled, stateful: bool) -> tuple[Callable[..., Array], Callable[..., None]]:
+    """Return what asks a page for its own coefficients in a step, and the gradient around ``slopes``."""
+    if stateful:
+
+        def ask(keys: Any, before: Any, asked: At, given: StepArguments) -> Array:
+            return slopes(keys, before, asked)  # type: ignore[no-any-return]
+
+        def gradient(given: GradientArguments, found: Array) -> None:
+            keys, before, asked = begin(given, len(given.points))
+            _fill(slopes(keys, before, asked), found)
+
+        return ask, gradient
+
+    def ask_alone(keys: Any, before: Any, asked: At, given: StepArguments) -> Array:
+        return slopes(keys, asked)  # type: ignore[no-any-return]
+
+    def gradient_alone(given: GradientArguments, found: Array) -> None:
+        _fill(slopes(begin(own_numbers(given.numbers)), _asked(given)), found)
+
+    return ask_alone, gradient_alone
+
+
+@cached_njit
+def _has_rested(given: StepArguments) -> bool:
+    """Shrink f where no point has a weight; tell whether that is so."""
+    for n in range(len(given.gradients)):
+        if not is_zero(given.gradients, n):
+            return False
+    inputs, outputs = given.points.shape[1], given.gradients.shape[1]
+    weights = table(given.storage, OWN + given.counts[CAPACITY] * inputs, given.counts[ORDER], outputs)
+    for m in range(len(weights)):
+        for c in range(outputs):
+            weights[m, c] *= 1.0 - given.sizes[0] * own_numbers(given.numbers)[REGULARIZATION]
+    return True
+
+
+def _stepping(begin: Compiled, end: Compiled, move: Any, asked: Any, rests: bool) -> Callable[[StepArguments], float]:
+    """Return the step around ``move``."""
+
+    def step(given: StepArguments) -> float:
+        if rests and _has_rested(given):
+            return 0.0
+        keys, before, samples = begin(_samples(given), len(given.points))
+        at = _at(given, samples, asked(keys, before, samples, given))
+        return end(given, at, move(keys, _shrunk(before, at), at))  # type: ignore[no-any-return]
+
+    return step
 
 
 def _with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -386,6 +706,7 @@ def _with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 OTHER_SHAPE = "move returned an array of another shape than State says, with M the number of points that it returned"
+OTHER_SLOPES = "slopes returned an array of another shape than that of the values: return a number for each of them"
 TOO_MANY = "move returned more points than there were with the new ones: at most one enters for each that is given"
 
 
@@ -400,15 +721,31 @@ def _where(refusal: str, move: Move) -> str:
 class CompiledPage(CompiledExpansion):
     """A page's functions and numbers for compiled rounds."""
 
-    def __init__(self, learner: NumpyLearner, step: Compiled) -> None:
-        loss = loss_form(learner.loss)
-        numbers = np.concatenate([[float(len(learner.keys))], learner.keys, loss.numbers])
-        super().__init__(learner, numbers, (address(loss.derivatives, LOSS_DERIVATIVES),))
-        self.step = step
+    def __init__(self, learner: NumpyLearner) -> None:
+        loss, kernel, keys = loss_form(learner.loss), kernel_form(learner.kernel), learner.keys
+        diagonal = NONE if kernel.diagonal is None else address(kernel.diagonal, DIAGONAL)
+        super().__init__(learner, (), (address(loss.derivatives, LOSS_DERIVATIVES), diagonal))
+        self._own, self._loss = np.array([len(keys), 0.0, learner.extent, learner.regularization, *keys]), loss.numbers
+
+    @property
+    def step(self) -> Compiled:
+        """The function with the signature STEP."""
+        return self._learner.page.step  # type: ignore[no-any-return]
+
+    @property
+    def gradient(self) -> Compiled | None:
+        """The function with the signature GRADIENT, where the page has slopes."""
+        return None if self._learner.slopes is None else self._learner.page.gradient
+
+    def numbers(self, state: Any) -> Array:
+        """Return the numbers of the kernel, of the page and of its loss."""
+        constants = self._learner.constants(state)
+        self._own[CONSTANTS] = len(constants)
+        return np.concatenate([self._numbers, self._own, constants, self._loss])
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return 1: a page's arrays have memory of their own."""
-        return 1
+        """Return the numbers that a step takes place at, with a copy of the state."""
+        return _free(points, capacity, state.function.outputs) + self.length(state, capacity)
 
 
 def _compiled(learner: NumpyLearner) -> CompiledPage:
@@ -419,7 +756,6 @@ def _compiled(learner: NumpyLearner) -> CompiledPage:
     NotCompiledError
         numba does not compile it; the text has the line.
     """
-    page = learner.page
-    if page.step is None:
-        raise NotCompiledError(f"the learner {type(learner).__name__} ({page.obstacle})")
-    return CompiledPage(learner, page.step)
+    if learner.page.obstacle:
+        raise NotCompiledError(f"the learner {type(learner).__name__} ({learner.page.obstacle})")
+    return learner.form(learner)  # type: ignore[no-any-return]

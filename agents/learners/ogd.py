@@ -1,17 +1,25 @@
-"""Online gradient descent in function space, without a budget: every sample with a gradient stays."""
+"""Online gradient descent in function space: every sample with a gradient stays, or the newest of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from kernelswarm.agents.learners.dictionary_rules import KEEP_ALL, KEEP_NEWEST
-from kernelswarm.agents.learners.kernel_descent import CompiledDescent, DictionaryRule, KernelDescent, budget_from
+import numpy as np
+
+from kernelswarm.agents.learners.numpy_learner import At, NumpyLearner, Sum, squares
+from kernelswarm.agents.learners.page_sums import added, budget_from, squared_lengths
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 
+def keep_all(keys: tuple[float, ...], state: Any, at: At) -> Sum:
+    """Add all points."""
+    points, weights = added(state.points, state.weights, at.points, at.weights)
+    return Sum(points, weights)
+
+
 @dataclass(frozen=True)
-class Ogd(KernelDescent):
+class Ogd(NumpyLearner):
     """Functional online gradient descent without a budget: all points that have a gradient stay.
 
     f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .), `polk` with a budget of 0 (Kivinen, Smola and
@@ -31,22 +39,20 @@ class Ogd(KernelDescent):
         b, the samples that a node draws in a round.
     """
 
-    @property
-    def rule(self) -> DictionaryRule:
-        """Keep all points."""
-        return KEEP_ALL
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self)
+    move: ClassVar = staticmethod(keep_all)
 
 
-# NORMA: online gradient descent that forgets its oldest points.
+def keep_newest(keys: tuple[float, ...], state: Any, at: At) -> Sum:
+    """Add the points, and let the oldest go."""
+    points, weights = added(state.points, state.weights, at.points, at.weights)
+    excess = max(len(points) - int(keys[0]), 0)
+    if excess:
+        at.lost[0] += np.sum(np.sqrt(squared_lengths(weights[:excess]) * squares(at.kappa, points[:excess])))
+    return Sum(points[excess:], weights[excess:])
 
 
 @dataclass(frozen=True)
-class Norma(KernelDescent):
+class Norma(NumpyLearner):
     """Functional online gradient descent that keeps its newest points only (NORMA with truncation).
 
     After each step the oldest points leave until ``budget_size`` are left. Their weights have shrunk by 1 - eta lambda
@@ -75,17 +81,4 @@ class Norma(KernelDescent):
     keeps_newest: ClassVar[bool] = True  # points, whoever they come from
 
     ranges: ClassVar = {"budget_size": budget_from(1)}
-
-    @property
-    def rule(self) -> DictionaryRule:
-        """Keep the newest points."""
-        return KEEP_NEWEST
-
-    def rule_numbers(self) -> list[float]:
-        """Return the budget."""
-        return [float(self.budget_size)]
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self)
+    move: ClassVar = staticmethod(keep_newest)

@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
-from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.functions.kernel_sum import KernelSum, drop_points, enter, find, is_zero, scale, squared_length
-from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.learners.descent import CAPACITY, own_numbers
-from kernelswarm.agents.learners.dictionary_rules import KEEP_ALL
-from kernelswarm.agents.learners.kernel_descent import (
-    ASKED,
-    BUDGET_SIZE,
-    DONE,
-    ENTERED,
-    ERROR,
-    HEADER,
-    INSENSITIVITY,
-    PHASE,
-    POINT,
-    START,
-    TASK,
-    CompiledDescent,
-    DictionaryRule,
-    KernelDescent,
-    SumState,
-    budget_from,
-    sum_of,
-)
+from kernelswarm.agents.functions.kernel_sum import is_zero, squared_length
+from kernelswarm.agents.learners.numpy_learner import At, NumpyLearner, between
+from kernelswarm.agents.learners.ogd import keep_all
+from kernelswarm.agents.learners.page_sums import added, budget_from
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.arrays import Array
+from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import Range, resolved_value, words_of
 
 REGRESSION, BINARY, MULTICLASS = 0, 1, 2
@@ -48,8 +27,45 @@ SHARE = 0.1
 """Of the targets' standard deviation: an error of a number that is no mistake."""
 
 
+@cached_njit
+def best_wrong(values: Array, right: int) -> int:
+    """Find the best of the wrong classes, the lowest of equal ones."""
+    best = -1
+    for c in range(len(values)):
+        if c != right and (best < 0 or values[c] > values[best]):
+            best = c
+    return best
+
+
+@cached_njit
+def mistaken(task: int, values: Array, targets: Array, insensitivity: float) -> Array:
+    """Return the perceptron's coefficients of samples from f's values (n, C) and the targets (n, q)."""
+    found = np.zeros(values.shape)
+    for n in range(len(values)):
+        if task == REGRESSION:
+            for c in range(values.shape[1]):
+                miss = values[n, c] - targets[n, c]
+                if abs(miss) > insensitivity:
+                    found[n, c] = math.copysign(1.0, miss)
+        elif task == BINARY:
+            sign = 2.0 * targets[n, 0] - 1.0
+            if sign * values[n, 0] <= 0.0:
+                found[n, 0] = -sign
+        else:
+            right = int(targets[n, 0])
+            wrong = best_wrong(values[n], right)
+            if values[n, wrong] >= values[n, right]:
+                found[n, wrong], found[n, right] = 1.0, -1.0
+    return found
+
+
+def mistakes(keys: tuple[float, ...], at: At) -> Array:
+    """Return the coefficients of the samples."""
+    return mistaken(int(keys[0]), at.values, at.targets, keys[1])
+
+
 @dataclass(frozen=True)
-class MistakeDriven(KernelDescent):
+class MistakeDriven(NumpyLearner):
     """A learner whose samples have a coefficient only where the function is mistaken, whatever the loss.
 
     The loss says what the targets are, what is measured as the risk, and in an implicit step how far coefficients are
@@ -69,6 +85,8 @@ class MistakeDriven(KernelDescent):
     insensitivity: float | Literal["auto"] = "auto"
 
     ranges: ClassVar = {"insensitivity": Range("[0, inf]", "0 makes all a mistake", "auto")}
+    slopes: ClassVar[Any] = staticmethod(mistakes)
+    rests: ClassVar[bool] = True
 
     @property
     def surrogate(self) -> Loss:
@@ -83,107 +101,19 @@ class MistakeDriven(KernelDescent):
             return self
         return replace(self, insensitivity=0.0 if sample.classes else SHARE * sample.spread)
 
-    def gradient(self, state: object, own: Evaluated, targets: Array) -> Array:
-        """Return the coefficients of the samples, (n, C): 0 where the function is not mistaken."""
-        coefficients: Array = mistaken(TASKS[self.loss.task], own.values, targets, self.tolerated)
-        return coefficients
+    @property
+    def keys(self) -> tuple[float, ...]:
+        """What a mistake is, and the keys of the rule."""
+        return float(TASKS[self.loss.task]), self.tolerated, *self.rule_keys()
 
-    def mistake_numbers(self) -> list[float]:
-        """Return the numbers that define a mistake, for compiled steps."""
-        return [float(TASKS[self.loss.task]), self.tolerated]
+    def rule_keys(self) -> tuple[float, ...]:
+        """Return the numbers of the rule for the dictionary."""
+        return ()
 
     @property
     def tolerated(self) -> float:
         """The insensitivity as a number; ValueError where it is a word."""
         return resolved_value("insensitivity", self.insensitivity)
-
-
-@cached_njit
-def mistaken(task: int, values: Array, targets: ReadOnly, insensitivity: float) -> Array:
-    """Compute the perceptron's coefficients of samples from f's values (n, C) and the targets (n, q)."""
-    coefficients = np.empty(values.shape)
-    mistaken_in(task, values, targets, insensitivity, coefficients)
-    return coefficients
-
-
-@cached_njit
-def mistaken_in(task: int, values: ReadOnly, targets: ReadOnly, insensitivity: float, coefficients: Array) -> None:
-    """Fill ``coefficients`` (n, C) with what :func:`mistaken` computes."""
-    for n in range(values.shape[0]):
-        for c in range(values.shape[1]):
-            coefficients[n, c] = 0.0
-        if task == REGRESSION:
-            for c in range(values.shape[1]):
-                rest = values[n, c] - targets[n, c]
-                if abs(rest) > insensitivity:
-                    coefficients[n, c] = math.copysign(1.0, rest)
-        elif task == BINARY:
-            sign = 2.0 * targets[n, 0] - 1.0
-            if sign * values[n, 0] <= 0.0:
-                coefficients[n, 0] = -sign
-        else:
-            right = int(targets[n, 0])
-            wrong = best_wrong(values[n], right)
-            if values[n, wrong] >= values[n, right]:
-                coefficients[n, wrong] = 1.0
-                coefficients[n, right] = -1.0
-
-
-@cached_njit
-def mistakes(given: GradientArguments, coefficients: Array) -> None:
-    """Compute the same for compiled rounds."""
-    own = own_numbers(given.numbers)
-    mistaken_in(int(own[TASK]), given.values, given.targets, own[INSENSITIVITY], coefficients)
-
-
-@inline_always
-def passive_aggressive(
-    task: int, values: Array, targets: ReadOnly, insensitivity: float, most: float, diagonal: Array, coefficients: Array
-) -> None:
-    """Fill in the coefficients by which one step of size 1 just ends the hinge loss, none beyond ``most``.
-
-    Parameters
-    ----------
-    task : int
-        The hinge loss: max(0, |f - y| - insensitivity), max(0, 1 - s f) or max(0, 1 + f_r - f_y).
-    values, targets : Array
-        (n, C) and (n, q).
-    insensitivity : float
-        The error that is none, for regression.
-    most : float
-        The aggressiveness C of PA-I.
-    diagonal : Array
-        kappa(x, x) of the samples, (n,).
-    coefficients : Array
-        (n, C), filled.
-    """
-    for n in range(len(values)):
-        for c in range(values.shape[1]):
-            coefficients[n, c] = 0.0
-        if task == REGRESSION:
-            for c in range(values.shape[1]):
-                rest = values[n, c] - targets[n, c]
-                if abs(rest) > insensitivity:
-                    coefficients[n, c] = math.copysign(min(most, (abs(rest) - insensitivity) / diagonal[n]), rest)
-        elif task == BINARY:
-            sign = 2.0 * targets[n, 0] - 1.0
-            coefficients[n, 0] = -sign * min(most, max(0.0, 1.0 - sign * values[n, 0]) / diagonal[n])
-        else:
-            right = int(targets[n, 0])
-            wrong = best_wrong(values[n], right)
-            loss = max(0.0, 1.0 + values[n, wrong] - values[n, right])
-            coefficients[n, wrong] = min(most, loss / (2.0 * diagonal[n]))
-            coefficients[n, right] = -coefficients[n, wrong]
-
-
-@inline_always
-def best_wrong(values: Array, right: int) -> int:
-    """Find the best of the wrong classes, the lowest of equal ones."""
-    best = -1
-    for c in range(len(values)):
-        if c != right and (best < 0 or values[c] > values[best]):
-            best = c
-    return best
 
 
 # The kernel perceptron: every mistake stays.
@@ -213,19 +143,7 @@ class Perceptron(MistakeDriven):
         The error of a number that is no mistake, not negative.
     """
 
-    @property
-    def rule(self) -> DictionaryRule:
-        """Keep all points."""
-        return KEEP_ALL
-
-    def rule_numbers(self) -> list[float]:
-        """Return no budget, and what a mistake is."""
-        return [0.0, *self.mistake_numbers()]
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self, mistakes)
+    move: ClassVar = staticmethod(keep_all)
 
 
 # The Forgetron: a perceptron that shrinks its function before it forgets its oldest mistake.
@@ -233,8 +151,45 @@ class Perceptron(MistakeDriven):
 ALLOWED = 15.0 / 32.0
 """The share of the mistakes that the damage of all removals may come to."""
 
-DAMAGE, MISTAKES = 0, 1
-"""Of a state's numbers: Q, what removals have cost so far, and M, how many points came in."""
+
+class State(NamedTuple):
+    """A kernel sum, what removals have cost so far, Q, and how many points came in, M."""
+
+    points: Array
+    weights: Array
+    damage: Annotated[Array, "1"]
+    mistakes: Annotated[Array, "1"]
+
+
+def shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[float, float]:
+    """Return the largest phi in (0, 1] that keeps the damage within what is allowed, and the damage it leads to."""
+    square, line, rest = delta * delta - 2.0 * delta * mu, 2.0 * delta, damage - allowed
+    phi = 1.0
+    if square + line + rest > 0.0:
+        phi = max(-2.0 * rest / (line + math.sqrt(line * line - 4.0 * square * rest)), 0.0)
+    return phi, damage + square * phi * phi + line * phi
+
+
+def forget(keys: tuple[float, ...], state: Any, at: At) -> State:
+    """Add the points one by one, and make room after each."""
+    _, _, budget = keys
+    points, weights, damage, mistakes = state
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        before = len(points)
+        points, weights = added(points, weights, at.points[n : n + 1], at.weights[n : n + 1])
+        mistakes[0] += len(points) - before
+        if len(points) <= budget:
+            continue
+        row, length, along = between(at.kappa, points[:1], points), math.sqrt(squared_length(weights, 0)), 0.0
+        if length > 0.0:
+            for m in range(len(points)):
+                along += row[0, m] * np.sum(weights[m] * weights[0]) / length
+        phi, damage[0] = shrinkage(length / at.eta, along / at.eta, damage[0], ALLOWED * mistakes[0])
+        at.lost[0] += phi * length * math.sqrt(row[0, 0])
+        points, weights = points[1:], phi * weights[1:]
+    return State(points, weights, damage, mistakes)
 
 
 @dataclass(frozen=True)
@@ -273,78 +228,9 @@ class Forgetron(MistakeDriven):
     keeps_newest: ClassVar[bool] = True  # points, whoever they come from
 
     ranges: ClassVar = {"budget_size": budget_from(1)}
+    State: ClassVar = State
+    move: ClassVar = staticmethod(forget)
 
-    def init(self, inputs: int, outputs: int) -> SumState:
-        """Return the state of f = 0; its numbers are the damage Q and the mistakes M."""
-        return SumState(KernelSum(self.kernel, inputs, outputs), self.own_numbers(), 2)
-
-    @property
-    def rule(self) -> DictionaryRule:
-        """Forget the oldest point."""
-        return FORGET
-
-    def rule_numbers(self) -> list[float]:
-        """Return the budget, and what a mistake is."""
-        return [float(self.budget_size), *self.mistake_numbers()]
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self, mistakes)
-
-
-@cached_njit
-def forget(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Add the points one by one, and make room after each."""
-    dictionary, old = sum_of(storage, counts[CAPACITY], points.shape[1], weights.shape[1])
-    if work[PHASE] == START:
-        scale(old, counts[ORDER], shrink)
-    for n in range(int(work[POINT]), len(points)):
-        if work[PHASE] != ASKED:
-            if is_zero(weights, n):
-                continue
-            place = find(dictionary, counts[ORDER], points, n)
-            storage[MISTAKES] += place == counts[ORDER]
-            counts[ORDER] = enter(dictionary, old, counts[ORDER], place, points, weights, n)
-            if counts[ORDER] <= int(own[BUDGET_SIZE]):
-                continue
-            work[POINT], work[PHASE] = n, ASKED
-            return 0  # the oldest point, for f's value there
-        row = line(work, HEADER, counts[ORDER])
-        length, along = math.sqrt(squared_length(old, 0)), 0.0
-        if length > 0.0:
-            for m in range(counts[ORDER]):
-                for c in range(old.shape[1]):
-                    along += row[m] * old[m, c] * old[0, c]
-            along /= length
-        allowed = ALLOWED * storage[MISTAKES]
-        phi, storage[DAMAGE] = _shrinkage(length / eta, along / eta, storage[DAMAGE], allowed)
-        scale(old, counts[ORDER], phi)
-        work[ERROR] += drop_points(dictionary, old, counts[ORDER], 0, 1, row)
-        counts[ORDER] -= 1
-        work[PHASE] = ENTERED
-    return DONE
-
-
-@inline_always
-def _shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[float, float]:
-    """Return the largest phi in (0, 1] that keeps the damage within what is allowed, and the damage it leads to."""
-    square, line, rest = delta * delta - 2.0 * delta * mu, 2.0 * delta, damage - allowed
-    phi = 1.0
-    if square + line + rest > 0.0:
-        phi = max(-2.0 * rest / (line + math.sqrt(line * line - 4.0 * square * rest)), 0.0)
-    return phi, damage + square * phi * phi + line * phi
-
-
-FORGET = DictionaryRule(forget, rows=1)
+    def rule_keys(self) -> tuple[float, ...]:
+        """Return the budget."""
+        return (float(self.budget_size),)

@@ -1,54 +1,40 @@
 """The Projectron: a perceptron that projects a mistake on the dictionary where that costs little; with margins too."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
-from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, split
-from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.views import table
-from kernelswarm.agents.functions.expansion import Expansion, tables
-from kernelswarm.agents.functions.kernel_sum import scale
-from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.learners.descent import CAPACITY, own_numbers
-from kernelswarm.agents.learners.dictionary_rules import inspect_in_time
-from kernelswarm.agents.learners.kernel_descent import (
-    BUDGET_SIZE,
-    CHANGES,
-    DONE,
-    ERROR,
-    FIRST,
-    HEADER,
-    INSENSITIVITY,
-    TASK,
-    CompiledDescent,
-    DictionaryRule,
-    SumState,
-    budget_from,
-    diagonal_of,
-)
-from kernelswarm.agents.learners.perceptron import (
-    BINARY,
-    REGRESSION,
-    TASKS,
-    MistakeDriven,
-    best_wrong,
-    mistaken_in,
-    mistakes,
-)
-from kernelswarm.agents.parts.plain_parts import kernel_diagonal
-from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+from kernelswarm.agents.functions.kernel_sum import is_zero, squared_length
+from kernelswarm.agents.learners.numpy_learner import At, between, squares
+from kernelswarm.agents.learners.page_sums import FactorState, bordered, budget_from, inspected, projected
+from kernelswarm.agents.learners.perceptron import BINARY, REGRESSION, MistakeDriven, best_wrong, mistaken
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import Range
 
-TOLERANCE = FIRST
-"""Among the rule's numbers."""
 
-ROWS = 4
-"""Of what the rule works with."""
+def let_in(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
+    """Let the points in, or project them, one by one."""
+    _, _, tolerance, budget = keys
+    points, weights, factor, changes = state
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        row = between(at.kappa, at.points[n : n + 1], points)[0]
+        shares, squared = projected(factor, row, at.gram[n, n])
+        if squared <= tolerance * tolerance or len(points) >= budget:
+            weights += np.outer(shares, at.weights[n])
+            at.lost[0] += math.sqrt(squared_length(at.weights, n) * squared)
+            continue
+        points = np.concatenate((points, at.points[n : n + 1]))
+        weights = np.concatenate((weights, at.weights[n : n + 1]))
+        factor = bordered(factor, shares, squared)
+        changes[0] += 1.0
+    points, weights, factor, changes = inspected(points, weights, factor, changes, at.kappa)
+    return FactorState(points, weights, factor, changes)
 
 
 @dataclass(frozen=True)
@@ -86,25 +72,40 @@ class Projectron(MistakeDriven):
         "tolerance": Range("[0, inf]", "0 projects nothing but duplicates"),
         "budget_size": budget_from(1, None),
     }
+    State: ClassVar = FactorState
+    move: ClassVar = staticmethod(let_in)
 
-    def init(self, inputs: int, outputs: int) -> SumState:
-        """Return the state of f = 0; its number counts changes of the factor."""
-        return SumState(Expansion(self.kernel, inputs, outputs), self.own_numbers(), 1)
+    def rule_keys(self) -> tuple[float, ...]:
+        """Return the tolerance, and the budget."""
+        return self.tolerance, math.inf if self.budget_size is None else float(self.budget_size)
 
-    @property
-    def rule(self) -> DictionaryRule:
-        """Let points in, or project them."""
-        return LET_IN
 
-    def rule_numbers(self) -> list[float]:
-        """Return the budget, what a mistake is, and the tolerance."""
-        most = math.inf if self.budget_size is None else float(self.budget_size)
-        return [most, *self.mistake_numbers(), self.tolerance]
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self, mistakes)
+def margins(keys: tuple[float, ...], state: Any, at: At) -> Array:
+    """Return the coefficients of mistakes and, of classes, those of margins below 1."""
+    task, insensitivity, tolerance, _ = keys
+    found = mistaken(int(task), at.values, at.targets, insensitivity)
+    if task == REGRESSION:
+        return found
+    itself = squares(at.kappa, at.points)
+    for n in range(len(found)):
+        sign, right, wrong, elements = 1.0, int(at.targets[n, 0]), 0, 2.0
+        if task == BINARY:
+            sign, right, elements = 2.0 * at.targets[n, 0] - 1.0, 0, 1.0
+            margin = sign * at.values[n, 0]
+        else:
+            wrong = best_wrong(at.values[n], right)
+            margin = at.values[n, right] - at.values[n, wrong]
+        loss = 1.0 - margin
+        if margin <= 0.0 or loss <= 0.0:
+            continue
+        outside = projected(state.factor, at.rows[n], itself[n])[1]
+        if loss * tolerance > math.sqrt(outside):
+            most = min(loss, 2.0 * (loss - math.sqrt(outside) / tolerance))
+            squared = elements * (itself[n] - outside)
+            tau = 1.0 if most >= squared else most / squared
+            found[n, wrong] = tau
+            found[n, right] = -sign * tau
+    return found
 
 
 @dataclass(frozen=True)
@@ -146,160 +147,4 @@ class ProjectronPlus(Projectron):
         The most points of the dictionary, at least 1; as many as the tolerance asks for when left out.
     """
 
-    @property
-    def rule(self) -> DictionaryRule:
-        """Let points in, or project them; the gradient needs kappa(x, x)."""
-        return LET_IN._replace(norms=True)
-
-    def gradient(self, state: object, own: Evaluated, targets: Array) -> Array:
-        """Return the coefficients of the samples, (n, C): those of mistakes, and of margins below 1."""
-        assert isinstance(state, SumState)
-        function, coefficients = state.function, np.empty(own.values.shape)
-        assert isinstance(function, Expansion)
-        task, values = TASKS[self.loss.task], own.values
-        mistaken_in(task, values, targets, self.tolerated, coefficients)
-        margins_in(
-            task,
-            values,
-            targets,
-            self.tolerance,
-            function.factor_buffer,
-            function.order,
-            own.rows,
-            kernel_diagonal(self.kernel, own.points),
-            np.empty(3 * len(function.points_buffer)),
-            coefficients,
-        )
-        return coefficients
-
-    @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self, margins)
-
-
-@cached_njit
-def margins(given: GradientArguments, coefficients: Array) -> None:
-    """Compute the coefficients of Projectron++ in compiled rounds."""
-    own = own_numbers(given.numbers)
-    diagonal = diagonal_of(given.tools, given.numbers, given.points)
-    factor = tables(given.storage, given.counts[CAPACITY], given.points.shape[1], given.values.shape[1]).factor
-    mistaken_in(int(own[TASK]), given.values, given.targets, own[INSENSITIVITY], coefficients)
-    margins_in(
-        int(own[TASK]),
-        given.values,
-        given.targets,
-        own[TOLERANCE],
-        factor,
-        given.counts[ORDER],
-        given.rows,
-        diagonal,
-        given.scratch,
-        coefficients,
-    )
-
-
-@cached_njit
-def margins_in(
-    task: int,
-    values: ReadOnly,  # (n, C)
-    targets: ReadOnly,  # (n, q)
-    tolerance: float,
-    factor: ReadOnly,  # (capacity, capacity)
-    order: int,
-    rows: ReadOnly,  # (n, order or more)
-    diagonal: Array,  # (n,)
-    work: Array,  # (3 capacity or more,)
-    coefficients: Array,  # (n, C), those of mistakes
-) -> None:
-    """Add to the coefficients of mistakes, of classes, those of margins below 1."""
-    if task == REGRESSION:
-        return
-    together = table(work, 0, 3, len(factor))
-    row, image, projection = together[0], together[1], together[2]
-    for n in range(len(values)):
-        if task == BINARY:
-            sign, right, wrong, elements = 2.0 * targets[n, 0] - 1.0, 0, 0, 1.0
-            margin = sign * values[n, 0]
-        else:
-            sign, right, elements = 1.0, int(targets[n, 0]), 2.0
-            wrong = best_wrong(values[n], right)
-            margin = values[n, right] - values[n, wrong]
-        loss = 1.0 - margin
-        if margin <= 0.0 or loss <= 0.0:
-            continue
-        for j in range(order):
-            row[j] = rows[n, j]
-        outside = max(split(factor, order, row, diagonal[n], image, projection), 0.0)
-        if loss * tolerance <= math.sqrt(outside):
-            continue
-        most = min(loss, 2.0 * (loss - math.sqrt(outside) / tolerance))
-        squared = elements * (diagonal[n] - outside)
-        tau = 1.0 if most >= squared else most / squared
-        coefficients[n, wrong] = tau
-        coefficients[n, right] = -sign * tau
-
-
-@njit_no_refcount
-def let_in(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Let the points in, or project them, one by one."""
-    before, capacity, outputs = counts[ORDER], counts[CAPACITY], weights.shape[1]
-    known, scratch = tables(storage, capacity, points.shape[1], outputs), table(work, HEADER, ROWS, capacity)
-    scale(known.weights, before, shrink)
-    most = int(min(own[BUDGET_SIZE], float(capacity)))
-    added = Added(points, weights, rows, gram)
-    counts[ORDER], work[ERROR] = _enter(scratch, known, before, added, own[TOLERANCE], most)
-    storage[CHANGES] += counts[ORDER] - before
-    inspect_in_time(storage, counts)
-    return DONE
-
-
-@inline_always
-def _enter(
-    scratch: Array,  # (4, capacity), to work with
-    known: Tables,
-    order: int,
-    added: Added,
-    tolerance: float,
-    most: int,
-) -> tuple[int, float]:
-    """Append the points, or add their projections; returns the new order and the sum of what projections took."""
-    new_points, new_weights, cross, gram = added
-    weights, factor, before = known.weights, known.factor, order
-    outputs = weights.shape[1]
-    row, image, projection, entered = scratch[0], scratch[1], scratch[2], scratch[3]
-    error = 0.0
-    for n in range(len(new_points)):
-        squared = 0.0
-        for c in range(outputs):
-            squared += new_weights[n, c] * new_weights[n, c]
-        if squared == 0.0:
-            continue
-        for j in range(order):
-            row[j] = cross[n, j] if j < before else gram[n, int(entered[j - before])]
-        schur = split(factor, order, row, gram[n, n], image, projection)
-        outside = math.sqrt(max(schur, 0.0))
-        if outside <= tolerance or order >= most or schur <= SPAN_THRESHOLD * gram[n, n]:
-            for j in range(order):
-                for c in range(outputs):
-                    weights[j, c] += projection[j] * new_weights[n, c]
-            error += math.sqrt(squared) * outside
-        else:
-            append(known, order, new_points[n], new_weights[n], projection, schur)
-            entered[order - before] = n
-            order += 1
-    return order, error
-
-
-LET_IN = DictionaryRule(let_in, rows=ROWS, gram=True)
+    slopes: ClassVar = staticmethod(margins)

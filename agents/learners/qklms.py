@@ -1,38 +1,21 @@
 """Quantised kernel least mean squares: a sample near a point of the dictionary adds to that point's weight."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from kernelswarm.agents.arithmetic.abi import ORDER
-from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.functions.kernel_sum import enter, is_zero, scale, squared_length
-from kernelswarm.agents.learners.descent import CAPACITY
-from kernelswarm.agents.learners.kernel_descent import (
-    ASKED,
-    BUDGET_SIZE,
-    DONE,
-    ERROR,
-    HEADER,
-    NORMS,
-    PHASE,
-    START,
-    CompiledDescent,
-    DictionaryRule,
-    KernelDescent,
-    knows_norms,
-    sum_of,
-)
+import numpy as np
+
+from kernelswarm.agents.functions.kernel_sum import is_zero, squared_length
+from kernelswarm.agents.learners.numpy_learner import At, NumpyLearner, Sum, between, squares
 from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.core.compiling import cached_njit, inline_always
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import Range, resolved_value, words_of
 
 LONG_LOOPS = True
-
-QUANTIZATION = BUDGET_SIZE
-"""Of the rule's numbers."""
 
 SHARE = 0.05
 """Of the median distance: an eighth of the bandwidth "median", over which a Gaussian kernel changes by under a
@@ -42,8 +25,45 @@ EIGHTH = 0.125
 """The same where the kernel has a length for each input, in these lengths."""
 
 
+def nearest(points: Array, point: Array, factors: Array) -> tuple[int, float]:
+    """Return the point nearest to another, the oldest of equal ones, and the squared distance.
+
+    Differences are multiplied by the inputs' factors, where there are any.
+    """
+    place, least = -1, math.inf
+    for m in range(len(points)):
+        squared = 0.0
+        for i in range(len(point)):
+            apart = points[m, i] - point[i]
+            squared += (apart * factors[i]) ** 2 if len(factors) else apart * apart
+        if squared < least:
+            place, least = m, squared
+    return place, least
+
+
+def move(keys: tuple[float, ...], state: Any, at: At) -> Sum:
+    """Add each point, or its weight to the nearest one, which changes f by ``||w|| ||kappa(x, .) - kappa(d, .)||``."""
+    (quantization,) = keys
+    points, weights = state
+    for n in range(len(at.points)):
+        if is_zero(at.weights, n):
+            continue
+        m, squared = nearest(points, at.points[n], at.constants)
+        if squared > quantization * quantization:
+            points = np.concatenate((points, at.points[n : n + 1]))
+            weights = np.concatenate((weights, at.weights[n : n + 1]))
+            continue
+        weights[m] += at.weights[n]
+        if squared > 0.0:
+            near = points[m : m + 1]
+            across, itself = between(at.kappa, at.points[n : n + 1], near)[0, 0], squares(at.kappa, near)[0]
+            apart = max(at.gram[n, n] - 2.0 * across + itself, 0.0)
+            at.lost[0] += math.sqrt(squared_length(at.weights, n) * apart)
+    return Sum(points, weights)
+
+
 @dataclass(frozen=True)
-class Qklms(KernelDescent):
+class Qklms(NumpyLearner):
     """Quantised kernel least mean squares (Chen, Zhao, Zhu and Principe, IEEE TNNLS 2012).
 
     The step is that of `ogd`, f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .), but a point within
@@ -87,82 +107,13 @@ class Qklms(KernelDescent):
         lengths: float | tuple[float, ...] = getattr(self.kernel, "bandwidth", 1.0)
         return [1.0 / length for length in lengths] if isinstance(lengths, tuple) else []
 
-    @property
-    def rule(self) -> DictionaryRule:
-        """Let only points enter that are far from all others."""
-        return QUANTIZE
-
-    def rule_numbers(self) -> list[float]:
-        """Return the distance, and the factors of the inputs."""
-        return [resolved_value("quantization", self.quantization), *self._factors]
+    move: ClassVar = staticmethod(move)
 
     @property
-    def compiled(self) -> CompiledDescent:
-        """The learner's functions and numbers for compiled rounds."""
-        return CompiledDescent(self)
+    def keys(self) -> tuple[float, ...]:
+        """The distance."""
+        return (resolved_value("quantization", self.quantization),)
 
-
-@cached_njit
-def quantize(
-    own: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    weights: Array,
-    shrink: float,
-    eta: float,
-) -> int:
-    """Add each point, or its weight to the nearest one.
-
-    What that changes is ``||w|| ||kappa(x, .) - kappa(d, .)||``. The first row of the work has kappa(d, d), the second
-    the places among the step's points of those that entered.
-    """
-    capacity, before = counts[CAPACITY], counts[ORDER]
-    dictionary, old = sum_of(storage, capacity, points.shape[1], weights.shape[1])
-    if work[PHASE] == START and not knows_norms(own, work, before):
-        work[PHASE] = ASKED
-        return NORMS
-    norms, origins = line(work, HEADER, capacity), line(work, HEADER + capacity, capacity)
-    factors = line(own, QUANTIZATION + 1, len(own) - QUANTIZATION - 1)
-    scale(old, before, shrink)
-    order = before
-    for n in range(len(points)):
-        if is_zero(weights, n):
-            continue
-        place, squared = _nearest(dictionary, order, points, n, factors)
-        if squared > own[QUANTIZATION] * own[QUANTIZATION]:
-            place = order
-            norms[order], origins[order] = gram[n, n], n
-        elif squared > 0.0:
-            across = rows[n, place] if place < before else gram[n, int(origins[place])]
-            apart = max(gram[n, n] - 2.0 * across + norms[place], 0.0)
-            work[ERROR] += math.sqrt(squared_length(weights, n) * apart)
-        order = enter(dictionary, old, order, place, points, weights, n)
-    counts[ORDER] = order
-    return DONE
-
-
-@inline_always
-def _nearest(dictionary: Array, order: int, points: Array, n: int, factors: Array) -> tuple[int, float]:
-    """Find the point nearest to new point n, the oldest of equal ones, and its squared distance.
-
-    Differences are multiplied by the inputs' factors, where there are any.
-    """
-    place, least = order, math.inf
-    scaled = len(factors) > 0
-    for m in range(order):
-        squared = 0.0
-        for i in range(points.shape[1]):
-            apart = dictionary[m, i] - points[n, i]
-            if scaled:
-                apart *= factors[i]
-            squared += apart * apart
-        if squared < least:
-            place, least = m, squared
-    return place, least
-
-
-QUANTIZE = DictionaryRule(quantize, rows=2, gram=True, norms=True)
+    def constants(self, state: Any) -> Array:
+        """Return the factors of the inputs."""
+        return np.array(self._factors, dtype=np.float64)

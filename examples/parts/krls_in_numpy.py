@@ -77,6 +77,7 @@ def move(keys, state, at):
 class KrlsInNumpy(NumpyLearner):
     """Kernel recursive least squares; ``dependency`` is the paper's nu."""
 
+    regularization: float = 0.0
     dependency: float = 1e-3
 
     ranges: ClassVar = {**NumpyLearner.ranges, "dependency": Range("(0, inf)", "1e-4 to 1e-2 are usual")}

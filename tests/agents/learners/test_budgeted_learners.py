@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelswarm.agents.functions.nearest_sum import best_partner
 from kernelswarm.agents.learners.bogd import Bogd
-from kernelswarm.agents.learners.bsgd import Bsgd, Npbsgd
+from kernelswarm.agents.learners.bsgd import Bsgd, Npbsgd, best_partner
 from kernelswarm.agents.learners.dual_sgd import DualSgd
 from kernelswarm.agents.learners.ogd import Norma, Ogd
 from kernelswarm.agents.learners.polk import Polk
@@ -259,6 +258,6 @@ def test_merging_finds_the_partner_that_a_search_of_all_finds():
                     np.sum(weights[place] ** 2) + np.sum(weights[n] ** 2) + 2.0 * row[n] * weights[place] @ weights[n]
                 )
                 losses[n] = both - np.sum(merged**2, axis=1).max()
-        partner, _, least = best_partner(weights, 12, place, row)
+        partner, _, least = best_partner(weights, place, row)
         assert losses[partner] <= losses.min() + 1e-5
         assert abs(least - losses[partner]) <= 1e-5

@@ -92,8 +92,9 @@ def run(learner: Any, protocol: Any = "isolated") -> Any:
 @pytest.mark.parametrize("protocol", ["isolated", {"name": "consensus", "penalty": 1.0}])
 def test_a_page_learns_what_its_formula_says(protocol: Any) -> None:
     """Without compression gradient descent is `ogd`, also where neighbours pull."""
-    table = {"name": "ogd", "kernel": {"name": "gaussian", "bandwidth": 0.4}, "step_size": 0.3, "regularization": 0.0}
-    known, found = run(table, protocol), run(Keeping(kernel=KERNEL, step_size=Constant(0.3)), protocol)
+    table = {"name": "ogd", "kernel": {"name": "gaussian", "bandwidth": 0.4}, "step_size": 0.3, "regularization": 1e-3}
+    page = Keeping(kernel=KERNEL, step_size=Constant(0.3), regularization=1e-3)
+    known, found = run(table, protocol), run(page, protocol)
     points = np.linspace(0.0, 1.0, 7)[:, None]
     for node in range(3):
         np.testing.assert_allclose(found.model(node).predict(points), known.model(node).predict(points), rtol=1e-9)
@@ -156,6 +157,18 @@ class Forgetting(Keeping):
     move: ClassVar = staticmethod(forget)
 
 
+def slant(keys: tuple[float, ...], state: Any, at: At) -> Array:
+    """Return a coefficient too many."""
+    return np.ones((len(at.values) + 1, at.values.shape[1]))
+
+
+@dataclass(frozen=True)
+class Slanted(Keeping):
+    """A page whose coefficients are not those of its samples."""
+
+    slopes: ClassVar = staticmethod(slant)
+
+
 class NoWeights(NamedTuple):
     """No state."""
 
@@ -178,13 +191,20 @@ def test_a_state_that_does_not_say_its_arrays_is_refused(state: Any, words: str)
         page(kernel=KERNEL).init(1, 1)
 
 
-@pytest.mark.parametrize(("page", "words"), [(Twice, "more points than"), (Forgetting, "another shape than State")])
-def test_a_state_that_cannot_be_is_refused(page: Any, words: str) -> None:
+REFUSED = [
+    (Twice, "more points than"),
+    (Forgetting, "another shape than State"),
+    (Slanted, "slopes returned an array of another shape"),
+]
+
+
+@pytest.mark.parametrize(("page", "words"), REFUSED)
+def test_what_cannot_be_is_refused(page: Any, words: str) -> None:
     learner = page(kernel=KERNEL, step_size=Constant(0.3))
     state = learner.init(1, 1)
     own = learner.evaluate(state, np.array([[0.2]]))
     with pytest.raises(ValueError, match=words):
-        learner.step(state, [own], [np.ones((1, 1))], None, np.ones((1, 1)))
+        learner.step(state, [own], [learner.gradient(state, own, np.ones((1, 1)))], None, np.ones((1, 1)))
     with pytest.raises(SimulationError, match=words):
         run(learner)
 
