@@ -283,7 +283,7 @@ def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
     return write_matrix
 
 
-def _taking(count: int, place: int = 0) -> Compiled:
+def taking(count: int, place: int = 0) -> Compiled:
     """Return ``take(numbers)``, the first ``count`` numbers behind the first one, as a tuple."""
     if place == count:
 
@@ -292,7 +292,7 @@ def _taking(count: int, place: int = 0) -> Compiled:
             return ()
 
         return nothing
-    rest = _taking(count, place + 1)
+    rest = taking(count, place + 1)
 
     @cached_njit
     def take(numbers: Array) -> Any:
@@ -345,8 +345,8 @@ def _page(move: Move, state: Any, keys: int) -> _Page:
     shapes = tuple(
         tuple(_LETTERS[each] if each in _LETTERS else int(each) for each in shape) for shape in parts.values()
     )
-    read, write, take = _reading(shapes), _writing(shapes), _taking(keys)
-    compiled = cached_njit(_with_helpers(move))
+    read, write, take = _reading(shapes), _writing(shapes), taking(keys)
+    compiled = cached_njit(with_helpers(move))
 
     @cached_njit
     def step(given: StepArguments) -> float:
@@ -364,15 +364,15 @@ def _page(move: Move, state: Any, keys: int) -> _Page:
     try:
         ready(step, STEP)
     except ValueError as refusal:
-        return _Page(move, None, _where(str(refusal.__cause__), move))
+        return _Page(move, None, where_refused(str(refusal.__cause__), move))
     return _Page(compiled, step, "")
 
 
-def _with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a page's function that calls the other functions of its module as compiled ones."""
     known = function.__globals__
     helpers = {
-        name: cached_njit(_with_helpers(known[name]))
+        name: cached_njit(with_helpers(known[name]))
         for name in function.__code__.co_names
         if isinstance(known.get(name), FunctionType)
         and known[name].__module__ == function.__module__
@@ -389,7 +389,7 @@ OTHER_SHAPE = "move returned an array of another shape than State says, with M t
 TOO_MANY = "move returned more points than there were with the new ones: at most one enters for each that is given"
 
 
-def _where(refusal: str, move: Move) -> str:
+def where_refused(refusal: str, move: Move) -> str:
     """Return which line of a page numba does not compile, and what it says of it."""
     file = re.escape(inspect.getfile(move).rsplit("/", 1)[-1])
     lines = re.findall(rf'{file}(?:", line | \()(\d+)', refusal)
