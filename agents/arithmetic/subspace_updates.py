@@ -1,7 +1,6 @@
 """The arithmetic of online kernel feature extraction, compiled: one sample's projection, and the updates it makes.
 
-All sums run over the rank r in the innermost loop, which vector registers take in any number without a change of
-order, and no entry depends on which other points are in a call.
+Of points that are evaluated no entry depends on which others are in the call. The rest is written as the paper has it.
 """
 
 import math
@@ -9,8 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
-from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 
@@ -54,66 +51,14 @@ class Update(NamedTuple):
 def coordinates(rows: Array, factor: ReadOnly, count: int, found: Array) -> None:
     """Fill the inner products ``b = A' k`` of points with the basis, (n, r), from the first ``count`` entries of their
     kernel rows (n, m) and rows of A (m, r)."""
-    even, size = len(rows) - len(rows) % 2, factor.shape[1]
-    for n in range(0, even, 2):  # two at a time, so that A is loaded less often; an entry's sum is the same
-        _two(rows[n], rows[n + 1], factor, count, found[n], found[n + 1], size)
-    for n in range(even, len(rows)):
-        _one(rows[n], factor, count, found[n], size)
-
-
-@inline_always
-def _two(row: Array, other: Array, factor: Array, count: int, found: Array, second: Array, size: int) -> None:
-    for c in range(size):
-        found[c] = second[c] = 0.0
-    whole = count - count % 4
-    for i in range(0, whole, 4):  # four rows at a time, so that the sums are loaded and stored less often
-        k0, k1, k2, k3 = row[i], row[i + 1], row[i + 2], row[i + 3]
-        l0, l1, l2, l3 = other[i], other[i + 1], other[i + 2], other[i + 3]
-        a0, a1, a2, a3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
-        for c in range(size):
-            b0, b1, b2, b3 = a0[c], a1[c], a2[c], a3[c]
-            found[c] += (k0 * b0 + k1 * b1) + (k2 * b2 + k3 * b3)
-            second[c] += (l0 * b0 + l1 * b1) + (l2 * b2 + l3 * b3)
-    for i in range(whole, count):
-        entry, more, weights = row[i], other[i], factor[i]
-        for c in range(size):
-            found[c] += entry * weights[c]
-            second[c] += more * weights[c]
-
-
-@inline_always
-def _one(row: Array, factor: Array, count: int, found: Array, size: int) -> None:
-    for c in range(size):
-        found[c] = 0.0
-    whole = count - count % 4
-    for i in range(0, whole, 4):
-        k0, k1, k2, k3 = row[i], row[i + 1], row[i + 2], row[i + 3]
-        a0, a1, a2, a3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
-        for c in range(size):
-            found[c] += (k0 * a0[c] + k1 * a1[c]) + (k2 * a2[c] + k3 * a3[c])
-    for i in range(whole, count):
-        entry, weights = row[i], factor[i]
-        for c in range(size):
-            found[c] += entry * weights[c]
-
-
-@cached_njit
-def transposed_product(left: Array, right: Array, count: int) -> Array:
-    """Return ``L' R`` of the first ``count`` rows of (m, r) and (m, c): (r, c)."""
-    product = np.zeros((left.shape[1], right.shape[1]))
-    whole = count - count % 4
-    for i in range(0, whole, 4):
-        for a in range(left.shape[1]):
-            k0, k1, k2, k3 = left[i, a], left[i + 1, a], left[i + 2, a], left[i + 3, a]
-            line = product[a]
-            for c in range(right.shape[1]):
-                line[c] += (k0 * right[i, c] + k1 * right[i + 1, c]) + (k2 * right[i + 2, c] + k3 * right[i + 3, c])
-    for i in range(whole, count):
-        for a in range(left.shape[1]):
-            entry, line = left[i, a], product[a]
-            for c in range(right.shape[1]):
-                line[c] += entry * right[i, c]
-    return product
+    for n in range(len(rows)):
+        row, b = rows[n], found[n]
+        for c in range(len(b)):
+            b[c] = 0.0
+        for i in range(count):
+            entry, weights = row[i], factor[i]
+            for c in range(len(b)):
+                b[c] += entry * weights[c]
 
 
 @inline_always
@@ -171,17 +116,11 @@ def solve(triangle: Array, right: Array) -> None:
 def prepare(basis: Basis, order: int, regularization: float, squares: Squares) -> None:
     """Fill in ``M = A' K A`` of the first ``order`` points, the Cholesky factor of ``M + lambda I``, and
     ``G = inv(M + lambda I) C`` with C C' = M."""
-    rank, triangle, mixing = basis.factor.shape[1], squares.triangle, squares.mixing
-    found = transposed_product(basis.factor, basis.image, order)
-    for a in range(rank):
-        for b in range(a):
-            found[a, b] = found[b, a] = 0.5 * (found[a, b] + found[b, a])
-    copy_matrix(found, squares.inner)
-    copy_matrix(root(found), mixing)
-    for a in range(rank):
-        found[a, a] += regularization
-    copy_matrix(root(found), triangle)
-    solve(triangle, mixing)
+    inner = basis.factor[:order].T @ basis.image[:order]
+    squares.inner[:] = 0.5 * (inner + inner.T)
+    squares.mixing[:] = root(squares.inner)
+    squares.triangle[:] = root(squares.inner + regularization * np.eye(len(inner)))
+    solve(squares.triangle, squares.mixing)
 
 
 @cached_njit
@@ -196,85 +135,46 @@ def project(
     coordinates(row, factor, order, found)
     solution = found.copy().reshape((-1, 1))
     solve(triangle, solution)
-    length = lost = 0.0
-    for c in range(found.shape[1]):
-        lost += found[0, c] * solution[c, 0]
-        length += solution[c, 0] * solution[c, 0]
-    fit = max(diagonal - lost - regularization * length, 0.0)
-    return found[0], solution.reshape(-1), fit, math.sqrt(length)
+    product, q = found[0], solution.reshape(-1)
+    fit = max(diagonal - product @ q - regularization * (q @ q), 0.0)
+    return product, q, fit, math.sqrt(q @ q)
 
 
 @inline_always
-def update_nonparametric(basis: Basis, order: int, projection: Array, step: float, decay: float) -> None:
-    """Overwrite A, whose row ``order - 1`` is zero, with ``A - mu (K A q q' - k q' + decay K A)`` (OKFEB eq. 19).
+def update_nonparametric(factor: Array, image: Array, column: Array, q: Array, mu: float, decay: float) -> None:
+    """Overwrite A (m, r), whose last row is zero, with ``A - mu (K A q q' - k q' + decay K A)`` (OKFEB eq. 19).
 
     k is the last column of K, and ``decay`` is lambda / n.
     """
-    factor, image, gram, rank = basis.factor, basis.image, basis.gram, basis.factor.shape[1]
-    for i in range(order):
-        residual = dot(image, i * rank, projection, rank) - gram[order - 1, i]
-        line, images = factor[i], image[i]
-        for c in range(line.shape[0]):
-            line[c] -= step * (residual * projection[c] + decay * images[c])
+    factor -= mu * (np.outer(image @ q - column, q) + decay * image)
 
 
 @inline_always
-def update_parametric(basis: Basis, order: int, projection: Array, step: float, decay: float) -> None:
+def update_parametric(factor: Array, image: Array, column: Array, q: Array, mu: float, decay: float) -> None:
     """Overwrite A with ``[A - mu A (q q' + decay I); mu q']`` and K A with its image (OKFEB eq. 16)."""
-    factor, image, gram, rank = basis.factor, basis.image, basis.gram, basis.factor.shape[1]
-    for i in range(order):
-        inner = dot(factor, i * rank, projection, rank)
-        outer = dot(image, i * rank, projection, rank) - gram[order - 1, i]
-        line, images = factor[i], image[i]
-        for c in range(rank):
-            line[c] -= step * (inner * projection[c] + decay * line[c])
-            images[c] -= step * (outer * projection[c] + decay * images[c])
-    for c in range(rank):
-        factor[order - 1, c] = step * projection[c]
+    image -= mu * (np.outer(image @ q - column, q) + decay * image)
+    factor -= mu * (np.outer(factor @ q, q) + decay * factor)
+    factor[-1] = mu * q
 
 
 @inline_always
-def least(factor: Array, gram: Array, recency: Array, order: int) -> int:
+def least(factor: Array, gram: Array, recency: Array) -> int:
     """Return the row with the least ``recency[i] ||a_i|| sqrt(kappa(x_i, x_i))``, what Phi A loses with it, the oldest
     of equals: OKFEB eq. 24 and 26, and where kappa(x, x) = 1 its eq. 25."""
-    chosen, smallest = 0, np.inf
-    for i in range(order):
-        size = 0.0
-        for c in range(factor.shape[1]):
-            size += factor[i, c] * factor[i, c]
-        size = recency[i] * math.sqrt(size * gram[i, i])
-        if size < smallest:
-            chosen, smallest = i, size
-    return chosen
+    return int(np.argmin(recency * np.sqrt(np.sum(factor**2, axis=1) * np.diag(gram))))
 
 
 @inline_always
 def discard(basis: Basis, order: int, j: int, follow: bool) -> None:
     """Take point j out, the later ones moving up; with ``follow``, its share is taken from K A as well."""
     points, gram, factor, image, recency = basis
-    last = order - 1
     if follow:
-        for i in range(order):
-            for c in range(factor.shape[1]):
-                image[i, c] -= gram[i, j] * factor[j, c]
-    for i in range(j, last):
-        copy_vector(points[i + 1], points[i])
-        copy_vector(factor[i + 1], factor[i])
-        copy_vector(image[i + 1], image[i])
-        recency[i] = recency[i + 1]
-    # Row by row by way of a copy: the compiler takes vector registers only where what is read is not what is written.
-    moving = np.empty(last)
-    for i in range(last):
-        target, source, head = gram[i], gram[i + (i >= j)], 0 if i >= j else j
-        kept, shifted, tail = moving[:j], moving[j:], source[j + 1 : order]
-        if head == 0:
-            for k in range(len(kept)):
-                kept[k] = source[k]
-        for k in range(len(shifted)):
-            shifted[k] = tail[k]
-        part, values = target[head:last], moving[head:]
-        for k in range(len(part)):
-            part[k] = values[k]
+        image[:order] -= np.outer(gram[:order, j], factor[j])
+    for i in range(j, order - 1):
+        points[i], factor[i], image[i], recency[i] = points[i + 1], factor[i + 1], image[i + 1], recency[i + 1]
+        gram[i, :order] = gram[i + 1, :order]
+    for i in range(j, order - 1):
+        gram[:order, i] = gram[:order, i + 1]
 
 
 @cached_njit
@@ -284,39 +184,14 @@ def carried(weights: Array, before: Squares, cross: Array, squares: Squares, fol
     The function ``w'z`` is ``L G w``. With ``follow`` the new weights are those of the nearest function of the new
     features; ``cross`` is the inner products ``L_new' L_old``.
     """
-    mixing, rank = squares.mixing, len(squares.mixing)
-    old, moving, image = np.empty(weights.shape), np.empty(weights.shape), np.empty(mixing.shape)
-    coordinates(before.mixing, weights, rank, old)
-    coordinates(cross, old, rank, moving)
-    right = transposed_product(mixing, moving, rank)
-    coordinates(squares.inner, mixing, rank, image)
-    square = transposed_product(mixing, image, rank)
+    old = before.mixing @ weights
+    right, square = squares.mixing.T @ (cross @ old), squares.mixing.T @ (squares.inner @ squares.mixing)
     new = weights.copy()
     if follow:
-        regular = square.copy()
-        for c in range(len(regular)):
-            regular[c, c] += RIDGE
-        copy_matrix(right, new)
-        solve(root(regular), new)
-    moved = _quadratic(before.inner, old) - 2.0 * _sum_of_products(new, right) + _quadratic(square, new)
+        new = right.copy()
+        solve(root(square + RIDGE * np.eye(len(square))), new)
+    moved = np.sum(old * (before.inner @ old)) - 2.0 * np.sum(new * right) + np.sum(new * (square @ new))
     return new, math.sqrt(max(moved, 0.0))
-
-
-@cached_njit
-def _quadratic(matrix: Array, vectors: Array) -> float:
-    """Compute ``sum_c v_c' S v_c`` over the columns of (r, C)."""
-    image = np.empty(vectors.shape)
-    coordinates(matrix, vectors, len(vectors), image)
-    return _sum_of_products(vectors, image)
-
-
-@inline_always
-def _sum_of_products(left: Array, right: Array) -> float:
-    added = 0.0
-    for i in range(left.shape[0]):
-        for c in range(left.shape[1]):
-            added += left[i, c] * right[i, c]
-    return added
 
 
 @inline_always
@@ -357,43 +232,36 @@ def advance(
     place of the point that was dropped, or -1.
     """
     basis, squares, update = Basis(*stored), Squares(*made), Update(*rule)
-    gram, factor, image, recency = basis.gram, basis.factor, basis.image, basis.recency
-    decay = update.regularization / sample
-    filling, parametric = order < factor.shape[1], update.parametric
-    for i in range(order):
-        gram[order, i] = gram[i, order] = row[i]
-    gram[order, order], recency[order] = row[order], 1.0
-    for c in range(factor.shape[1]):
-        factor[order, c] = 0.0
-        image[order, c] = product[c]
+    gram, decay, parametric = basis.gram, update.regularization / sample, update.parametric
+    filling = order < basis.factor.shape[1]
+    gram[order, :order] = row[:order]
+    gram[:order, order] = row[:order]
+    gram[order, order], basis.recency[order] = row[order], 1.0
+    basis.factor[order], basis.image[order] = 0.0, product
     order += 1
-    before, old = image[:order].copy(), Squares(squares.inner.copy(), squares.triangle, squares.mixing.copy())
-    spread = 1.0 if parametric else 0.0
-    for i in range(0 if parametric else order):
-        spread += gram[i, i]
+    factor, image, recency = basis.factor[:order], basis.image[:order], basis.recency[:order]
+    before, old = image.copy(), Squares(squares.inner.copy(), squares.triangle, squares.mixing.copy())
+    spread = 1.0 if parametric else np.sum(np.diag(gram[:order, :order]))
     if step * decay * spread > 1.0:
         step = 1.0 / (decay * spread)
     if filling:
         factor[order - 1, order - 1] = 1.0
     elif parametric:
-        update_parametric(basis, order, projection, step, decay)
+        update_parametric(factor, image, gram[order - 1, :order], projection, step, decay)
     else:
-        update_nonparametric(basis, order, projection, step, decay)
+        update_nonparametric(factor, image, gram[order - 1, :order], projection, step, decay)
     j = -1
     if order > update.most:
-        for i in range(order):
-            recency[i] *= update.recency
-        j = least(factor, gram, recency, order)
+        recency *= update.recency
+        j = least(factor, gram[:order, :order], recency)
         discard(basis, order, j, parametric)
         order -= 1
-        for i in range(j, order):
-            copy_vector(before[i + 1], before[i])
+        before = np.concatenate((before[:j], before[j + 1 :]))
     if filling or not parametric:
-        coordinates(gram[:order], factor, order, image)
+        basis.image[:order] = np.ascontiguousarray(gram[:order, :order]) @ basis.factor[:order]
     prepare(basis, order, update.regularization, squares)
-    cross = transposed_product(factor, before, order)
+    cross = basis.factor[:order].T @ before
     moved = 0.0
     if weights.shape[1]:
-        new, moved = carried(weights, old, cross, squares, follow)
-        copy_matrix(new, weights)
+        weights[:], moved = carried(weights, old, cross, squares, follow)
     return order, cross, moved, j

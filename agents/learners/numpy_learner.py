@@ -379,8 +379,8 @@ def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
 
 
 @cache
-def _taking(count: int, place: int = 0) -> Compiled:
-    """Return ``take(numbers)``, the ``count`` numbers from `KEYS` on, as a tuple."""
+def taking(count: int, first: int, place: int = 0) -> Compiled:
+    """Return ``take(numbers)``, the ``count`` numbers from the place ``first`` on, as a tuple."""
     if place == count:
 
         @cached_njit
@@ -388,11 +388,11 @@ def _taking(count: int, place: int = 0) -> Compiled:
             return ()
 
         return nothing
-    rest = _taking(count, place + 1)
+    rest = taking(count, first, place + 1)
 
     @cached_njit
     def take(numbers: Array) -> Any:
-        return (numbers[KEYS + place], *rest(numbers))
+        return (numbers[first + place], *rest(numbers))
 
     return take
 
@@ -593,7 +593,7 @@ def _page(move: Move, slopes: Any, state: Any, keys: int, rests: bool) -> _Page:
     shapes = tuple(
         tuple(_LETTERS[each] if each in _LETTERS else int(each) for each in shape) for shape in _parts(state).values()
     )
-    read, write, take = _reading(shapes), _writing(shapes), _taking(keys)
+    read, write, take = _reading(shapes), _writing(shapes), taking(keys, KEYS)
 
     @cached_njit
     def begin(given: GradientArguments, size: int) -> tuple[Any, Any, At]:
@@ -624,14 +624,14 @@ def _page(move: Move, slopes: Any, state: Any, keys: int, rests: bool) -> _Page:
         ask, gradient = _asking(slopes, known, stateful)
         return finish(_stepping(begin, end, move, finish(ask), rests)), finish(gradient)
 
-    asked = None if slopes is None else cached_njit(_with_helpers(slopes))
-    step, gradient = around(cached_njit(_with_helpers(move)), asked, cached_njit)
+    asked = None if slopes is None else cached_njit(with_helpers(slopes))
+    step, gradient = around(cached_njit(with_helpers(move)), asked, cached_njit)
     try:
         ready(step, STEP)
         if gradient is not None:
             ready(gradient, GRADIENT)
     except ValueError as refusal:
-        return _Page(*around(move, slopes, lambda function: function), _where(str(refusal.__cause__), move))
+        return _Page(*around(move, slopes, lambda function: function), where_refused(str(refusal.__cause__), move))
     return _Page(step, gradient, "")
 
 
@@ -688,11 +688,11 @@ def _stepping(begin: Compiled, end: Compiled, move: Any, asked: Any, rests: bool
     return step
 
 
-def _with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a page's function that calls the other functions of its module as compiled ones."""
     known = function.__globals__
     helpers = {
-        name: cached_njit(_with_helpers(known[name]))
+        name: cached_njit(with_helpers(known[name]))
         for name in function.__code__.co_names
         if isinstance(known.get(name), FunctionType)
         and known[name].__module__ == function.__module__
@@ -710,7 +710,7 @@ OTHER_SLOPES = "slopes returned an array of another shape than that of the value
 TOO_MANY = "move returned more points than there were with the new ones: at most one enters for each that is given"
 
 
-def _where(refusal: str, move: Move) -> str:
+def where_refused(refusal: str, move: Move) -> str:
     """Return which line of a page numba does not compile, and what it says of it."""
     file = re.escape(inspect.getfile(move).rsplit("/", 1)[-1])
     lines = re.findall(rf'{file}(?:", line | \()(\d+)', refusal)

@@ -11,8 +11,7 @@ import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.inverse_factor import Tables, append, split
-from kernelswarm.agents.arithmetic.simd import dot
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import (
@@ -34,109 +33,11 @@ from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import kernel_rows
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
-# The leading eigenvectors of a dictionary's Gram matrix, from the inverse of its Cholesky factor.
-#
-# Plane rotations of the rows of U leave ``U'U = inv(K)`` as it is. Once they have made the rows orthogonal, these are
-# ``v' / sqrt(s)`` with the eigenvectors v and eigenvalues s of K (one-sided Jacobi method). A library's solver would
-# serve as well, but calls of it from compiled code take long to compile.
-
-LONG_LOOPS = True
-
-ORTHOGONAL = 1e-14
-"""The cosine of the angle between rows that count as orthogonal."""
-
-SWEEPS = 60
-"""Far more than are ever needed: each squares what is left."""
-
-
-@cached_njit
-def restrict(weights: Array, factor: Array, order: int, rank: int) -> None:
-    """Project f on the ``rank`` leading eigenvectors of K, and have U project on them from now on.
-
-    U then has as many rows, below rows of zeros, with ``U'U = V inv(S) V'``; it is lower triangular as before.
-    """
-    rows = np.empty((order, order))
-    for i in range(order):
-        for m in range(order):
-            rows[i, m] = factor[i, m] if m <= i else 0.0
-    _make_orthogonal(rows)
-    lengths = np.empty(order)
-    for i in range(order):
-        lengths[i] = math.sqrt(dot(rows, i * order, rows[i], order))
-    leading = np.empty((rank, order))
-    for k in range(rank):  # the shortest rows belong to the largest eigenvalues
-        place = 0
-        for i in range(order):
-            if lengths[i] < lengths[place]:
-                place = i
-        for m in range(order):
-            leading[k, m] = rows[place, m] / lengths[place]
-            factor[order - rank + k, m] = rows[place, m]
-        lengths[place] = math.inf
-    _project(weights, leading)
-    for i in range(order - rank):
-        for m in range(order):
-            factor[i, m] = 0.0
-    for m in range(order - 1, order - rank, -1):
-        for i in range(order - rank, m):
-            _rotate(factor, m, i, factor[m, m], factor[i, m], order)
-            factor[i, m] = 0.0
-
-
-@cached_njit
-def _make_orthogonal(rows: Array) -> None:
-    order = len(rows)
-    for _ in range(SWEEPS):
-        largest = 0.0
-        for i in range(order):
-            for j in range(i):
-                a, b = dot(rows, i * order, rows[i], order), dot(rows, j * order, rows[j], order)
-                c = dot(rows, i * order, rows[j], order)
-                cosine = abs(c) / math.sqrt(a * b)
-                if cosine <= ORTHOGONAL:
-                    continue
-                largest = max(largest, cosine)
-                ratio = (b - a) / (2.0 * c)
-                tangent = 1.0 / (abs(ratio) + math.sqrt(1.0 + ratio * ratio))
-                tangent = tangent if ratio >= 0.0 else -tangent
-                _rotate(rows, i, j, 1.0, -tangent, order)
-        if largest == 0.0:
-            return
-
-
-@cached_njit
-def _rotate(rows: Array, i: int, j: int, x: float, y: float, order: int) -> None:
-    """Turn rows i and j in their plane, as that turns (x, y) to (r, 0)."""
-    radius = math.sqrt(x * x + y * y)
-    if radius == 0.0:
-        return
-    cosine, sine = x / radius, y / radius
-    for m in range(order):
-        upper, lower = rows[i, m], rows[j, m]
-        rows[i, m] = cosine * upper + sine * lower
-        rows[j, m] = cosine * lower - sine * upper
-
-
-@cached_njit
-def _project(weights: Array, leading: Array) -> None:
-    """Project the weights on rows that are orthonormal."""
-    rank, order = leading.shape
-    for c in range(weights.shape[1]):
-        inner = np.zeros(rank)
-        for k in range(rank):
-            for m in range(order):
-                inner[k] += leading[k, m] * weights[m, c]
-        for m in range(order):
-            weights[m, c] = 0.0
-            for k in range(rank):
-                weights[m, c] += inner[k] * leading[k, m]
-
-
-# The step of Nystroem features in compiled code: landmarks enter, and what comes is projected on their span.
+# The step of Nystroem features, compiled: landmarks enter, and what comes is projected on their span.
 
 INDEPENDENT = 1e-6
 """The share of kappa(x, x) that a landmark must have outside the span of those before it. With less, the landmarks'
@@ -147,12 +48,6 @@ REGULARIZATION, LANDMARKS, RANK = range(3)
 """The learner's own numbers."""
 
 
-@cached_njit
-def scratch(capacity: int, points: int, outputs: int) -> int:
-    """Return the numbers that a step on so many points works with."""
-    return 2 * points * capacity + capacity * outputs + points
-
-
 class Landmarks(NamedTuple):
     """How many landmarks there may be, and on how many eigenvectors all is projected once they are there."""
 
@@ -160,12 +55,26 @@ class Landmarks(NamedTuple):
     rank: int
 
 
-@njit_no_refcount
+@cached_njit
+def restrict(weights: Array, factor: Array, order: int, rank: int) -> None:
+    """Project f on the ``rank`` leading eigenvectors of K, and have U project on them from now on.
+
+    U'U = inv(K) has the singular vectors of U, those of the least values first. Any ``Q U``, Q orthogonal, projects as
+    U does; of these the lower triangular one is kept.
+    """
+    _, values, vectors = np.linalg.svd(np.ascontiguousarray(factor[:order, :order]))
+    first, leading = order - rank, np.ascontiguousarray(vectors[order - rank :])
+    weights[:order] = leading.T @ (leading @ np.ascontiguousarray(weights[:order]))
+    _, triangle = np.linalg.qr((values[first:].reshape(-1, 1) * leading)[:, ::-1].copy())
+    factor[:order] = 0.0
+    factor[first:order, :order] = np.tril(triangle[::-1, ::-1], first)
+
+
+@cached_njit
 def project(
     known: Tables,
     order: int,
     landmarks: Landmarks,
-    memory: Array,  # of the length `scratch`
     points: ReadOnly,  # (N, p)
     rows: Array,  # (N, capacity), the kernel to the landmarks; columns of new ones are filled in
     gram: Array,  # (N, N)
@@ -174,11 +83,9 @@ def project(
 ) -> tuple[int, float]:
     """Scale the weights and add ``P sum_n w_n kappa(x_n, .)``, P the projection on the span of the landmarks.
 
-    Once there are as many landmarks as may be, f and all later steps are projected on ``rank`` eigenvectors, if that is
-    fewer.
-
-    As long as there are fewer, points that have a gradient and lie outside the span become such first. The weights of
-    the step are ``-rates g``, or in the implicit one, with P K P the Gram matrix,
+    As long as there are fewer landmarks than may be, points that have a gradient and lie outside the span become such
+    first. Once there are all, f and later steps are projected on ``rank`` eigenvectors, if that is fewer. The weights
+    w are ``-rates g``, or in the implicit step, with P K P the Gram matrix,
     ``-rates inv(I + diag(stiffness) P K P diag(rates)) g``.
 
     Returns
@@ -186,122 +93,52 @@ def project(
     tuple of int and float
         The landmarks, and the norm of what P takes from the step.
     """
-    weights, factor, gradients = known.weights, known.factor, weighing.gradients
-    size, outputs = gradients.shape
-    capacity, columns = len(factor), rows.shape[1]
-    images = table(memory, 0, size, capacity)
-    projections = table(memory, size * capacity, size, capacity)
-    sums = table(memory, 2 * size * capacity, capacity, outputs)
-    place = line(memory, 2 * size * capacity + capacity * outputs, size)  # of points that entered
-    for m in range(order):
-        for c in range(outputs):
-            weights[m, c] *= shrink
+    weights, factor, w = known.weights, known.factor, weighing.gradients
+    size, outputs = w.shape
+    images, projections, place = np.empty((size, len(factor))), np.empty((size, len(factor))), np.full(size, -1)
+    weights[:order] *= shrink
     for n in range(size):
-        place[n] = -1.0
-        if order < landmarks.most and _enters(known, order, n, points, rows, gram, gradients, images, projections):
+        if order == landmarks.most or not np.any(w[n] != 0.0):
+            continue
+        schur = split(factor, order, rows[n], gram[n, n], images[n], projections[n])
+        if schur > INDEPENDENT * gram[n, n]:
+            append(known, order, points[n], np.zeros(outputs), projections[n], schur)
+            rows[:, order] = gram[:, n]
             place[n] = order
             order += 1
     for n in range(size):
-        if place[n] < 0.0 or weighing.implicit:
-            row = line(rows, n * columns, order)
-            image, projection = line(images, n * capacity, capacity), line(projections, n * capacity, capacity)
-            split(factor, order, row, gram[n, n], image, projection)
-    whole = _weigh(gram, images, order, place, weighing)
-    for m in range(order):
-        for c in range(outputs):
-            sums[m, c] = 0.0
+        split(factor, order, rows[n], gram[n, n], images[n], projections[n])
+    u, a = images[:, :order].copy(), projections[:, :order].copy()
+    weigh(u @ u.T if weighing.implicit else gram, w, weighing.rates, weighing.stiffness, weighing.implicit)
     for n in range(size):
-        if place[n] >= 0.0:  # a landmark is its own projection
-            for c in range(outputs):
-                weights[int(place[n]), c] += gradients[n, c]
-            continue
-        for m in range(order):
-            for c in range(outputs):
-                weights[m, c] += projections[n, m] * gradients[n, c]
-                sums[m, c] += images[n, m] * gradients[n, c]
-    kept = dot(sums, 0, line(sums, 0, order * outputs), order * outputs)
+        if place[n] >= 0:  # a landmark is its own projection
+            weights[place[n]] += w[n]
+            w[n] = 0.0
+    weights[:order] += a.T @ w
+    lost = np.sum(w * (gram @ w)) - np.sum((u.T @ w) ** 2)  # what is lost is at right angles to what is kept
     if landmarks.rank < landmarks.most <= order and factor[0, 0] != 0.0:
         restrict(weights, factor, order, landmarks.rank)
-    return order, math.sqrt(max(whole - kept, 0.0))  # what is lost is at right angles to what is kept
-
-
-@inline_always
-def _enters(
-    known: Tables,
-    order: int,
-    n: int,
-    points: Array,
-    rows: Array,
-    gram: Array,
-    gradients: Array,
-    images: Array,
-    projections: Array,
-) -> bool:
-    """Make the n-th point a landmark if it has a gradient and lies outside the span; tell whether it has become one."""
-    size, outputs = gradients.shape
-    capacity, columns = images.shape[1], rows.shape[1]
-    moves = False
-    for c in range(outputs):
-        moves = moves or gradients[n, c] != 0.0
-    if not moves:
-        return False
-    row, projection = line(rows, n * columns, order), line(projections, n * capacity, capacity)
-    schur = split(known.factor, order, row, gram[n, n], line(images, n * capacity, capacity), projection)
-    if not schur > INDEPENDENT * gram[n, n]:
-        return False
-    point, nothing = line(points, n * points.shape[1], points.shape[1]), line(known.weights, order * outputs, outputs)
-    for c in range(outputs):
-        nothing[c] = 0.0
-    append(known, order, point, nothing, projection, schur)
-    for k in range(size):
-        rows[k, order] = gram[k, n]
-    return True
+    return order, math.sqrt(max(lost, 0.0))
 
 
 @cached_njit
-def _weigh(gram: Array, images: Array, order: int, place: Array, weighing: Weighing) -> float:
-    """Turn gradients into weights; returns the squared norm of the step without the points that entered."""
-    gradients, rates, stiffness, implicit = weighing
-    size, outputs = gradients.shape
-    capacity = images.shape[1]
-    if implicit:
-        projected = np.empty((size, size))
-        for i in range(size):
-            for j in range(i + 1):
-                inner = dot(images, i * capacity, line(images, j * capacity, order), order)
-                projected[i, j] = projected[j, i] = inner
-        weigh(projected, gradients, rates, stiffness, True)
-    else:
-        weigh(gram, gradients, rates, stiffness, False)
-    whole = 0.0
-    for i in range(size):
-        for j in range(size):
-            if place[i] < 0.0 and place[j] < 0.0:
-                for c in range(outputs):
-                    whole += gradients[i, c] * gram[i, j] * gradients[j, c]
-    return whole
-
-
-@njit_no_refcount
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.nystroem.Nystroem.step` does."""
-    counts, memory, points, own = given.counts, given.scratch, given.points, own_numbers(given.numbers)
-    (size, outputs), capacity, landmarks = given.gradients.shape, counts[CAPACITY], int(own[LANDMARKS])
-    gram = table(memory, scratch(capacity, size, outputs), size, size)
+    counts, own = given.counts, own_numbers(given.numbers)
+    (size, outputs), inputs, capacity = given.gradients.shape, given.points.shape[1], counts[CAPACITY]
+    landmarks, points, gram = int(own[LANDMARKS]), table(given.points, 0, size, inputs), np.empty((size, size))
     kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
-    order, error = project(
-        tables(given.storage, capacity, points.shape[1], outputs),
+    counts[ORDER], error = project(
+        tables(given.storage, capacity, inputs, outputs),
         counts[ORDER],
         Landmarks(landmarks, int(own[RANK])),
-        memory,
         points,
-        given.rows,
+        table(given.rows, 0, size, given.rows.shape[1]),
         gram,
-        Weighing(given.gradients, given.rates, given.stiffness, given.implicit),
+        Weighing(table(given.gradients, 0, size, outputs), given.rates, given.stiffness, given.implicit),
         1.0 - given.sizes[0] * own[REGULARIZATION],
     )
-    counts[ORDER] = order
-    counts[ROOM] = ALWAYS if landmarks <= capacity else capacity - order
+    counts[ROOM] = ALWAYS if landmarks <= capacity else capacity - counts[ORDER]
     return error
 
 
@@ -318,8 +155,8 @@ class CompiledNystroem(CompiledExpansion):
         return super().reserve(state, min(points, self._left(state)))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that the projection works with, and those of the Gram matrix of a step's points."""
-        return int(scratch(capacity, points, state.function.outputs)) + points * points
+        """Return 1: a step has memory of its own."""
+        return 1
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers: there is always room once all landmarks fit in."""
@@ -420,7 +257,6 @@ class Nystroem(DescentInSpace):
             function.tables,
             function.order,
             Landmarks(self.landmarks, self.directions),
-            np.empty(scratch(capacity, size, function.outputs)),
             points,
             wide,
             kernel_rows(self.kernel, points, points),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, GradientArguments, StepArguments, step_at
+from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import Expansion, length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
@@ -44,21 +45,18 @@ NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
 
 
 @cached_njit
-def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> None:
-    """Fill in the coefficients (n, C) at the two states of each transition, from g at the first ones, (n // 2, C)."""
-    for k in range(len(tracked)):
-        for c in range(tracked.shape[1]):
-            coefficients[2 * k, c] = -2.0 * tracked[k, c]
-            coefficients[2 * k + 1, c] = 2.0 * discount * tracked[k, c]
+def coefficients_of(tracked: Array, discount: float, count: int) -> Array:
+    """Return the coefficients (n, C) at n states, from g at the first of each transition, (n // 2, C)."""
+    found, end = np.zeros((count, tracked.shape[1])), 2 * len(tracked)
+    found[0:end:2], found[1:end:2] = -2.0 * tracked, 2.0 * discount * tracked
+    return found
 
 
 @cached_njit
-def errors_in(values: ReadOnly, targets: ReadOnly, tracked: Array, discount: float, errors: Array) -> None:
-    """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
-    for k in range(len(tracked)):
-        for c in range(tracked.shape[1]):
-            delta = targets[2 * k, c] + discount * values[2 * k + 1, c] - values[2 * k, c]
-            errors[k, c] = tracked[k, c] - delta
+def errors_of(values: ReadOnly, targets: ReadOnly, tracked: Array, discount: float) -> Array:
+    """Return ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
+    end = 2 * len(tracked)
+    return tracked - (targets[0:end:2] + discount * values[1:end:2] - values[0:end:2])
 
 
 @inline_always
@@ -87,65 +85,43 @@ def _track(
     storage: ReadOnly,
     counts: ReadOnlyIntegers,
     points: ReadOnly,  # (n, p)
-    states: Array,  # (n // 2, p), the first of each transition, filled in
-    rows: Array,  # (n // 2, capacity), filled in
-    tracked: Array,  # (n // 2, C), filled in
-) -> None:
-    """Evaluate g at the first states of the transitions."""
-    for k in range(len(states)):
-        for i in range(points.shape[1]):
-            states[k, i] = points[2 * k, i]
-    storage, counts = _residual(storage, counts, points.shape[1], tracked.shape[1])
+    outputs: int,
+) -> tuple[Array, Array, Array]:
+    """Return the first states of the transitions, (n // 2, p), their kernel rows and g there, (n // 2, C)."""
+    states = points[0 : len(points) // 2 * 2 : 2].copy()
+    rows, tracked = np.empty((len(states), counts[CAPACITY])), np.empty((len(states), outputs))
+    storage, counts = _residual(storage, counts, points.shape[1], outputs)
     descent.evaluate(line(tools, RESIDUAL, POLK_TOOLS), _numbers(numbers), storage, counts, states, rows, tracked)
-
-
-@cached_njit
-def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, outputs: int) -> Any:
-    """Return room for the first states, their kernel rows, and two numbers for each output."""
-    rows = first + pairs * inputs
-    tracked = rows + pairs * capacity
-    return (
-        table(scratch, first, pairs, inputs),
-        table(scratch, rows, pairs, capacity),
-        table(scratch, tracked, pairs, outputs),
-        table(scratch, tracked + pairs * outputs, pairs, outputs),
-    )
+    return states, rows, tracked
 
 
 @cached_njit
 def gradient(given: GradientArguments, found: Array) -> None:
     """Fill in the coefficients at the node's own states."""
-    (own, outputs), inputs = given.values.shape, given.points.shape[1]
-    states, known, tracked, _ = _memory(given.scratch, 0, own // 2, inputs, given.counts[CAPACITY], outputs)
-    _track(given.tools, given.numbers, given.storage, given.counts, given.points, states, known, tracked)
-    for c in range(outputs):
-        found[own - 1, c] = 0.0  # stays where no transition begins there
-    coefficients_in(tracked, _own(given.numbers)[DISCOUNT], found)
+    own, outputs = given.values.shape
+    points = table(given.points, 0, own, given.points.shape[1])
+    _, _, tracked = _track(given.tools, given.numbers, given.storage, given.counts, points, outputs)
+    copy_matrix(coefficients_of(tracked, _own(given.numbers)[DISCOUNT], own), found)
 
 
 @cached_njit
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`PolicyEvaluation.step` does."""
-    numbers, counts, scratch = given.numbers, given.counts, given.scratch
-    (taken, inputs), (count, outputs) = given.points.shape, given.values.shape
+    numbers, counts, (count, outputs) = given.numbers, given.counts, given.values.shape
     own = _own(numbers)
     part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
-    behind = 5 * counts[CAPACITY] + taken * taken  # what POLK works with
-    stiff = line(scratch, behind, taken)
-    vector, integers = _residual(given.storage, counts, inputs, outputs)
+    vector, integers = _residual(given.storage, counts, given.points.shape[1], outputs)
     if count // 2:
-        _follow_residual(given, vector, integers, behind + taken)
-    for k in range(taken):
-        stiff[k] = given.stiffness[k]
-        if k < count:  # the residual's part is explicit
-            stiff[k] -= own[CURVATURE] * part
+        _follow_residual(given, vector, integers)
+    stiff = line(given.stiffness, 0, len(given.points)).copy()
+    stiff[:count] -= own[CURVATURE] * part  # the residual's part is explicit
     error: float = step_at(given.tools[MOVE])(
         StepArguments(
             given.tools,
             line(numbers, 0, len(numbers) - COUNT - int(own[NUMBERS])),
             given.storage,
             counts,
-            scratch,
+            given.scratch,
             given.points,
             given.rows,
             given.gradients,
@@ -163,20 +139,13 @@ def step(given: StepArguments) -> float:
 
 
 @inline_always
-def _follow_residual(given: StepArguments, vector: Array, integers: Integers, behind: int) -> None:
-    """Take POLK's step on the tracked residual, whose state these are, in the scratch from ``behind`` on."""
-    tools, numbers, counts, sizes, values = given.tools, given.numbers, given.counts, given.sizes, given.values
-    own, pairs, inputs, outputs = _own(numbers), len(values) // 2, given.points.shape[1], values.shape[1]
-    memory = _memory(given.scratch, behind + 2 * pairs, pairs, inputs, counts[CAPACITY], outputs)
-    states, known, tracked, errors = memory
-    each, none = line(given.scratch, behind, pairs), line(given.scratch, behind + pairs, pairs)
-    _track(tools, numbers, given.storage, counts, given.points, states, known, tracked)
-    errors_in(values, given.targets, tracked, own[DISCOUNT], errors)
+def _follow_residual(given: StepArguments, vector: Array, integers: Integers) -> None:
+    """Take POLK's step on the tracked residual, whose state these are."""
+    tools, numbers, sizes, values = given.tools, given.numbers, given.sizes, given.values
+    own, pairs, outputs = _own(numbers), len(values) // 2, values.shape[1]
+    points = table(given.points, 0, len(values), given.points.shape[1])
+    states, known, tracked = _track(tools, numbers, given.storage, given.counts, points, outputs)
     few = 1.0 if 2 * pairs >= own[BATCH_SIZE] else pairs / (own[BATCH_SIZE] / 2.0)
-    for k in range(pairs):
-        each[k], none[k] = sizes[TRACKING] / pairs, 0.0
-        for c in range(outputs):
-            errors[k, c] *= few
     step_at(tools[MOVE])(
         StepArguments(
             line(tools, RESIDUAL, POLK_TOOLS),
@@ -186,9 +155,9 @@ def _follow_residual(given: StepArguments, vector: Array, integers: Integers, be
             given.scratch,
             states,
             known,
-            errors,
-            each,
-            none,
+            few * errors_of(values, given.targets, tracked, own[DISCOUNT]),
+            np.full(pairs, sizes[TRACKING] / pairs),
+            np.zeros(pairs),
             False,
             line(sizes, TRACKING, 2),
             tracked,
@@ -226,11 +195,6 @@ class CompiledPolicy(CompiledPolk):
 
     def length(self, state: Any, capacity: int) -> int:
         return length(_sums(state), capacity)
-
-    def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that POLK works with, and those of g at the transitions."""
-        own = 2 + state.function.inputs + capacity + 2 * state.function.outputs
-        return int(super().scratch(state, capacity, points) + points * (1 + own))
 
     def order(self, state: Any) -> int:
         """Return the number of dictionary points of the larger function."""
@@ -357,10 +321,8 @@ class PolicyEvaluation(Polk):
 
         They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0.
         """
-        tracked = self._tracked(state, own)
-        coefficients = np.zeros(own.values.shape)
-        coefficients_in(tracked.values, self.discount, coefficients)
-        return coefficients
+        found: Array = coefficients_of(self._tracked(state, own).values, self.discount, len(own.values))
+        return found
 
     def _tracked(self, state: PolicyState, own: Evaluated) -> Evaluated:
         """Evaluate g at the first states of the transitions."""
@@ -385,8 +347,7 @@ class PolicyEvaluation(Polk):
             pairs = len(targets) // 2
             if pairs:
                 tracked = self._tracked(state, evaluations[0])
-                errors = np.empty(tracked.values.shape)
-                errors_in(evaluations[0].values, targets, tracked.values, self.discount, errors)
+                errors = errors_of(evaluations[0].values, targets, tracked.values, self.discount)
                 errors *= share(pairs, self.tracker.batch_size)
                 self.tracker.step(state.residual, [tracked], [errors], None, targets[0 : 2 * pairs : 2])
             if curvatures is not None:  # the residual's part is explicit

@@ -1,0 +1,542 @@
+"""A learner of fixed features whose step is one page of numpy, which compiled rounds take as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, get_type_hints
+
+import numpy as np
+
+from kernelswarm.agents.arithmetic.abi import (
+    INNER,
+    LOSS_DERIVATIVES,
+    LOSS_VALUES,
+    PLACE,
+    STEP,
+    StepArguments,
+    loss_derivatives_at,
+    loss_values_at,
+)
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.cosines import CosineFunction, cosines
+from kernelswarm.agents.functions.kernel_sum import combine, combine_into
+from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, LearnerState, check_step, joined
+from kernelswarm.agents.learners.linear_in_features import FEATURES, CompiledVector, descend, features_at, gram_of
+from kernelswarm.agents.learners.numpy_learner import taking, where_refused, with_helpers
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.parts.losses import Loss, Squared
+from kernelswarm.agents.parts.plain_parts import loss_form
+from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.compiled import NotCompiledError
+from kernelswarm.protocols.core.addresses import Compiled, address, ready
+from kernelswarm.protocols.core.callbacks import array_of, called
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
+
+# The twin of `numpy_learner`: the dictionary there grows, and here the arrays of a state keep their sizes.
+
+EVALUATES, VALUES, DERIVATIVES = range(3)
+"""The addresses that a page calls: of the features, the loss and its derivatives."""
+
+UNIT, BATCH_SIZE, COUNT, LOSS, MAPPING, FIRST = range(6)
+"""The numbers: the unit of the rows, the batch size, the features, and where those of the loss and of the features
+begin; from the last on the page's keys, and the lengths of its dimensions."""
+
+
+class At(NamedTuple):
+    """What a step takes place at: N points, of which the first n are the node's own samples."""
+
+    features: Array
+    """The features of the points, (N, F)."""
+    gradients: Array
+    """The derivatives there, of the loss and the coupling, (N, C)."""
+    rates: Array
+    """The size of the step over the points of a set, (N,)."""
+    stiffness: Array
+    """The curvatures, (N,)."""
+    implicit: bool
+    """Whether the terms with curvatures are taken at the new function."""
+    slopes: Array
+    """The loss's derivatives at the node's own samples, (n, C)."""
+    values: Array
+    """f there, (n, C)."""
+    targets: Array
+    """Their targets, (n, q)."""
+    part: float
+    """What part of a batch they are."""
+    eta: float
+    """The size of the step."""
+    tools: Integers
+    """For `losses` and `derivatives`."""
+    loss: Array
+    """For these too."""
+
+
+@cached_njit
+def losses(at: At, values: Array) -> Array:
+    """Compute what functions with these values at the own samples, (n, C), lose there: (n,)."""
+    found = np.empty(len(values))
+    loss_values_at(at.tools[VALUES])(at.loss, values, at.targets, found)
+    return found
+
+
+@cached_njit
+def derivatives(at: At, values: Array) -> Array:
+    """Compute the loss's derivatives by these values, (n, C)."""
+    found = np.empty(values.shape)
+    loss_derivatives_at(at.tools[DERIVATIVES])(at.loss, values, at.targets, found)
+    return found
+
+
+@cached_njit
+def combined(features: Array, weights: Array) -> Array:
+    """Compute ``Z theta``, the values (n, C) of a function with these weights (L, C) and features (n or more, L)."""
+    found = np.empty((len(features), weights.shape[1]))
+    combine_into(features, weights, len(weights), found)
+    return found
+
+
+@cached_njit
+def products(features: Array) -> Array:
+    """Compute ``Z Z'`` of features (n, L)."""
+    gram = np.empty((len(features), len(features)))
+    gram_of(features, features.shape[1], gram)
+    return gram
+
+
+@cached_njit
+def descended(at: At, weights: Array, features: Array, gradients: Array, regularization: float, scale: float) -> Array:
+    """Return the weights (L, C) of some features (N, L) after a step of ``scale eta`` along gradients (N, C)."""
+    found, size, shrink = weights.copy(), len(features), 1.0 - scale * at.eta * regularization
+    rates = scale * at.rates
+    pulled = gradients.copy()
+    descend(found, np.empty((size, size)), features, pulled, rates, at.stiffness, at.implicit, shrink, len(found))
+    return found
+
+
+class PageState(LearnerState[CosineFunction]):
+    """A function, the arrays of a page, of which the first are the function's weights, and the steps taken.
+
+    Parameters
+    ----------
+    function : CosineFunction
+        The function.
+    arrays : NamedTuple
+        The page's State, copied.
+    """
+
+    __slots__ = ("arrays", "storage")
+
+    def __init__(self, function: CosineFunction, arrays: Any) -> None:
+        super().__init__(function)
+        self.arrays = arrays
+        self.move_to(np.concatenate([each.reshape(-1) for each in arrays]))
+
+    def __getstate__(self) -> tuple[CosineFunction, Any, int]:
+        """Return the contents for a copy: its arrays must lie in its own vector."""
+        return self.function, self.arrays, self.steps
+
+    def __setstate__(self, state: tuple[CosineFunction, Any, int]) -> None:
+        """Take over the contents of a copy."""
+        function, arrays, steps = state
+        self.__init__(function, arrays)  # type: ignore[misc]
+        self.steps = steps
+
+    def move_to(self, storage: Array) -> None:
+        """Lie in a vector that holds all of these."""
+        self.storage = storage
+        parts = np.split(storage, np.cumsum([each.size for each in self.arrays])[:-1])
+        shaped = [part.reshape(each.shape) for part, each in zip(parts, self.arrays, strict=True)]
+        self.arrays = type(self.arrays)(*shaped)
+        self.function.coefficients = self.arrays[0]
+
+
+@dataclass(frozen=True)
+class NumpyFeatures(Descent):
+    """A learner of random features whose step is one function of arrays, ``move``, as its paper writes it.
+
+    A subclass is a frozen dataclass. Its ``State`` is a NamedTuple of arrays of fixed sizes that say their dimensions
+    by letters, ``Annotated[Array, "EL"]``. They begin with the function's weights, "FC". Its ``init`` returns the
+    `PageState` of the first ones. ``move(keys, state, at)`` returns the next; `At` says what a step is given.
+    ``felt(keys, state, features)`` returns how far a weight at each point moves f at each other, (n, n). A page that
+    protocols of vectors may use has ``placed(keys, state, weights)``, the state of a function with weights in a vector.
+    """
+
+    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
+    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
+    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
+    regularization: float = 1e-6
+    batch_size: int = 1
+
+    ranges: ClassVar = STEP_RANGES
+    State: ClassVar[Any]
+    move: ClassVar[Callable[..., Any]]
+    felt: ClassVar[Callable[..., Array]]
+    placed: ClassVar[Callable[..., Any] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        """Let each page have the property ``compiled`` of its own: what it computes is its own."""
+        cls.compiled = property(_compiled)  # type: ignore[attr-defined]
+
+    def __post_init__(self) -> None:
+        check_step(self)
+
+    @property
+    def keys(self) -> tuple[float, ...]:
+        """The numbers that a page is given."""
+        return ()
+
+    @property
+    def unit(self) -> float:
+        """The factor of the features that the page is given, beside those of its function."""
+        return 1.0
+
+    @property
+    def linear(self) -> bool:
+        """False: a step may change more than the weights of features."""
+        return False
+
+    @property
+    def page(self) -> _Page:
+        """The functions of the page."""
+        kind = type(self)
+        return _page((kind.move, kind.felt, kind.placed), self.State, len(self.keys))
+
+    def evaluate(self, state: PageState, points: Array) -> Evaluated:
+        """Evaluate the current function at ``points`` (n, p): the rows are the features in the page's unit."""
+        rows = state.function.features(points)
+        values = combine(rows, state.function.coefficients)
+        rows *= self.unit
+        return Evaluated(points, rows, values)
+
+    def inner(self, state: PageState, at: Evaluated) -> Array:
+        """Return how far a weight at each point moves the function at each other, as ``felt`` says, (n, n)."""
+        tools, numbers = self._handed(state)
+        rows, gram = np.require(at.rows, requirements=["C", "W"]), np.empty((len(at.rows), len(at.rows)))
+        self.page.inner(tools, numbers, state.storage, tools, at.points, rows, at.values, gram)
+        return gram
+
+    def step(
+        self,
+        state: PageState,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        """Take one step, as ``move`` says."""
+        eta = self.eta(state) if eta is None else eta
+        tools, numbers = self._handed(state)
+        points, rows, values = (np.require(each, requirements=["C", "W"]) for each in together(evaluations))
+        weights, rates, stiffness = joined(eta, gradients, curvatures)
+        given = StepArguments(
+            tools,
+            numbers,
+            state.storage,
+            tools.copy(),
+            np.empty(1),
+            points,
+            rows,
+            weights,
+            rates,
+            stiffness,
+            curvatures is not None,
+            np.array([eta]),
+            values[: len(targets)],
+            np.require(targets, requirements=["C", "W"]),
+        )
+        called(self.page.step, given)
+        state.steps += 1
+        return Info(0.0, eta)
+
+    def put(self, state: PageState, weights: Array) -> None:
+        """Put a state where its function has these weights, as ``placed`` says."""
+        place = self.page.place
+        assert place is not None
+        place(self.numbers(state), state.storage, np.ascontiguousarray(weights).reshape(-1))
+
+    def function_from(self, arrays: Mapping[str, Array]) -> CosineFunction:
+        return CosineFunction(arrays["frequencies"], arrays["phases"], arrays["weights"])
+
+    def snapshot(self, state: PageState) -> dict[str, Array]:
+        """Return ``state``, the vector of the state, and the number of ``steps``."""
+        return {"state": state.storage.copy(), "steps": np.array(float(state.steps))}
+
+    def restore(self, state: PageState, arrays: Mapping[str, Array]) -> None:
+        """Restore a state from the result of :meth:`snapshot`."""
+        state.storage[:] = arrays["state"]
+        state.steps = int(arrays["steps"])
+
+    def numbers(self, state: PageState) -> Array:
+        """Return the numbers of the page, its loss and its features, for compiled steps."""
+        keys, lengths, loss = self.keys, _lengths(state.arrays), loss_form(self.loss).numbers
+        behind = FIRST + len(keys) + len(lengths)
+        own = [self.unit, self.batch_size, state.function.order, behind, behind + len(loss), *keys, *lengths]
+        features = state.function.phases, state.function.frequencies.reshape(-1)
+        return np.concatenate([np.array(own, dtype=np.float64), loss, *features])
+
+    def _handed(self, state: PageState) -> tuple[Integers, Array]:
+        return array_of(_tools(self.loss)), self.numbers(state)
+
+
+def _tools(loss: Loss) -> tuple[int, ...]:
+    """Return the addresses that a page calls."""
+    form = loss_form(loss)
+    return (
+        address(cosines, FEATURES),
+        address(form.values, LOSS_VALUES),
+        address(form.derivatives, LOSS_DERIVATIVES),
+    )
+
+
+def _letters(state: Any) -> tuple[list[tuple[int, ...]], list[str]]:
+    """Return the dimensions of a state's arrays as places among all letters, and these."""
+    hints = get_type_hints(state, include_extras=True)
+    shapes = ["".join(getattr(hint, "__metadata__", ())) for hint in hints.values()]
+    letters = sorted(set("".join(shapes)))
+    if not all(shapes) or shapes[0] != "FC":
+        raise TypeError(
+            f"{state.__name__} has the dimensions {shapes}: say them by letters and digits, such as "
+            'Annotated[Array, "EL"], and begin with the weights of the function, "FC"'
+        )
+    return [tuple(map(letters.index, shape)) for shape in shapes], letters
+
+
+def _lengths(arrays: Any) -> list[int]:
+    """Return the lengths of the dimensions of a state's arrays, in the order of their letters."""
+    shapes, letters = _letters(type(arrays))
+    found = [int(letter) if letter.isdigit() else 0 for letter in letters]
+    for shape, array in zip(shapes, arrays, strict=True):
+        for place, length in zip(shape, array.shape, strict=True):
+            if found[place] not in (0, length):
+                raise ValueError(
+                    f"{type(arrays).__name__} has {letters[place]} = {found[place]} in one array, {length} in another"
+                )
+            found[place] = length
+    return found
+
+
+# A page in compiled rounds.
+
+
+@cached_njit
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Compute the features of points, and from them the values; leave the features in the page's unit."""
+    first = int(numbers[MAPPING])
+    features_at(tools[EVALUATES])(line(numbers, first, len(numbers) - first), points, rows)
+    combine_into(rows, table(storage, 0, int(numbers[COUNT]), values.shape[1]), int(numbers[COUNT]), values)
+    for n in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            rows[n, k] *= numbers[UNIT]
+
+
+@cache
+def _shaping(places: tuple[int, ...]) -> Compiled:
+    """Return ``shape(lengths)``, that of an array as a tuple."""
+    if not places:
+
+        @cached_njit
+        def nothing(lengths: Array) -> tuple[()]:
+            return ()
+
+        return nothing
+    place, rest = places[0], _shaping(places[1:])
+
+    @cached_njit
+    def shape(lengths: Array) -> Any:
+        return (int(lengths[place]), *rest(lengths))
+
+    return shape
+
+
+def _reading(shapes: list[tuple[int, ...]]) -> Compiled:
+    """Return ``read(storage, first, lengths)``, copies of a state's arrays as a tuple."""
+    if not shapes:
+
+        @cached_njit
+        def nothing(storage: Array, first: int, lengths: Array) -> tuple[()]:
+            return ()
+
+        return nothing
+    shape_of, rest = _shaping(shapes[0]), _reading(shapes[1:])
+
+    @cached_njit
+    def read(storage: Array, first: int, lengths: Array) -> Any:
+        shape, size = shape_of(lengths), 1
+        for length in shape:
+            size *= length
+        return (line(storage, first, size).copy().reshape(shape), *rest(storage, first + size, lengths))
+
+    return read
+
+
+def _writing(count: int, place: int = 0) -> Compiled:
+    """Return ``write(storage, first, before, after)``, which puts the arrays of a state back."""
+    if place == count:
+
+        @cached_njit
+        def nothing(storage: Array, first: int, before: Any, after: Any) -> None:
+            pass
+
+        return nothing
+    rest = _writing(count, place + 1)
+
+    @cached_njit
+    def write(storage: Array, first: int, before: Any, after: Any) -> None:
+        if after[place].shape != before[place].shape:
+            raise ValueError(OTHER_SHAPE)
+        numbers = np.ascontiguousarray(after[place]).reshape(-1)
+        for k in range(len(numbers)):
+            storage[first + k] = numbers[k]
+        rest(storage, first + len(numbers), before, after)
+
+    return write
+
+
+OTHER_SHAPE = "the page returned an array of another shape than that of its state"
+
+
+@cached_njit
+def copied(rows: ReadOnly, columns: int) -> Array:
+    """Return the first columns of a matrix in memory of their own."""
+    found = np.empty((len(rows), columns))
+    for n in range(len(rows)):
+        for k in range(columns):
+            found[n, k] = rows[n, k]
+    return found
+
+
+@cached_njit
+def _at(given: StepArguments) -> At:
+    """Return what a step is given, as a page wants it."""
+    numbers, size, (seen, outputs) = given.numbers, len(given.points), given.values.shape
+    first, batch_size = int(numbers[LOSS]), numbers[BATCH_SIZE]
+    loss = line(numbers, first, int(numbers[MAPPING]) - first).copy()
+    values, targets = copied(given.values, outputs), copied(given.targets, given.targets.shape[1])
+    slopes = np.empty((seen, outputs))
+    loss_derivatives_at(given.tools[DERIVATIVES])(loss, values, targets, slopes)
+    return At(
+        copied(given.rows, int(numbers[COUNT])),
+        copied(given.gradients, outputs),
+        line(given.rates, 0, size).copy(),
+        line(given.stiffness, 0, size).copy(),
+        given.implicit,
+        slopes,
+        values,
+        targets,
+        1.0 if seen >= batch_size else seen / batch_size,
+        given.sizes[0],
+        line(given.tools, 0, len(given.tools)).copy(),
+        loss,
+    )
+
+
+class _Page(NamedTuple):
+    """A page's functions around what it says, compiled where that can be, and why not where it cannot."""
+
+    obstacle: str
+    step: Compiled
+    inner: Compiled
+    place: Compiled | None
+
+
+@cache
+def _page(page: tuple[Any, ...], state: Any, keys: int) -> _Page:
+    """Compile a page with so many keys."""
+    compiled = [each and cached_njit(with_helpers(each)) for each in page]
+    found = [each and cached_njit(each) for each in _around(compiled, state, keys)]
+    try:
+        for function, signature in zip(found, (STEP, INNER, PLACE), strict=True):
+            if function is not None:
+                ready(function, signature)
+    except ValueError as refusal:
+        return _Page(where_refused(str(refusal.__cause__), page[0]), *_around(page, state, keys))
+    return _Page("", *found)
+
+
+def _around(page: Sequence[Any], state: Any, keys: int) -> list[Any]:
+    """Return the functions of a page as compiled rounds call them."""
+    move, felt, placed = page
+    shapes, letters = _letters(state)
+    read, write, take, count = _reading(shapes), _writing(len(shapes)), taking(keys, 0), len(letters)
+
+    @cached_njit
+    def keys_and_state(numbers: Array, storage: Array) -> Any:
+        return take(line(numbers, FIRST, keys)), read(storage, 0, line(numbers, FIRST + keys, count))
+
+    @inline_always
+    def all_of(numbers: Array) -> Array:  # another type to numba than what a step is given, and the same everywhere
+        return line(numbers, 0, len(numbers))
+
+    def step(given: StepArguments) -> float:
+        own, arrays = keys_and_state(all_of(given.numbers), all_of(given.storage))
+        before = state(*arrays)
+        write(all_of(given.storage), 0, arrays, move(own, before, _at(given)))
+        return 0.0
+
+    def inner(
+        tools: Integers,
+        numbers: Array,
+        storage: Array,
+        counts: Integers,
+        points: Array,
+        rows: Array,
+        values: Array,
+        gram: Array,
+    ) -> None:
+        own, arrays = keys_and_state(all_of(numbers), all_of(storage))
+        gram[:] = felt(own, state(*arrays), copied(rows, int(numbers[COUNT])))
+
+    def place(numbers: Array, storage: Array, weights: Array) -> None:
+        own, arrays = keys_and_state(all_of(numbers), all_of(storage))
+        write(all_of(storage), 0, arrays, placed(own, state(*arrays), line(weights, 0, len(weights)).copy()))
+
+    return [step, inner, placed and place]
+
+
+class CompiledPage(CompiledVector):
+    """A page's functions and numbers for compiled rounds."""
+
+    evaluate = staticmethod(evaluate)
+    gradient = None
+
+    def __init__(self, learner: NumpyFeatures) -> None:
+        super().__init__(learner)
+        self.tools = _tools(learner.loss)
+        self.step, self.inner = learner.page.step, learner.page.inner
+
+    def numbers(self, state: Any) -> Array:
+        found: Array = self._learner.numbers(state)
+        return found
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return 1: a page's arrays have memory of their own."""
+        return 1
+
+
+class PlacedPage(CompiledPage):
+    """The same where protocols of vectors put the weights."""
+
+    @property
+    def place(self) -> Compiled:
+        found: Compiled = self._learner.page.place
+        return found
+
+
+def _compiled(learner: NumpyFeatures) -> CompiledPage:
+    """Return the page's functions and numbers for compiled rounds.
+
+    Raises
+    ------
+    NotCompiledError
+        numba does not compile it; the text has the line.
+    """
+    if learner.page.obstacle:
+        raise NotCompiledError(f"the learner {type(learner).__name__} ({learner.page.obstacle})")
+    return CompiledPage(learner) if learner.placed is None else PlacedPage(learner)
