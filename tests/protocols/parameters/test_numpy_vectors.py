@@ -50,10 +50,10 @@ def mix(keys: tuple[float, ...], state: Known, received: Received, samples: Seen
     return Known(moved, state.pair[0], np.stack((state.sent.T, state.weights.T)).transpose(0, 2, 1), 0.5, counts)
 
 
-def mix_by_names(keys: tuple[float, ...], state: Known, received: Received, samples: Seen) -> Known:
+def mix_by_hand(keys: tuple[float, ...], state: Known, received: Received, samples: Seen) -> Known:
     """Do the same in a way that numba does not compile."""
-    found: Any = {"state": state, "samples": [samples]}
-    return mix(keys, found["state"], received, found["samples"][0])
+    with np.errstate(all="raise"):
+        return mix(keys, state, received, samples)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Momentum(NumpyVectors):
 class Called(Momentum):
     """The same, called in Python."""
 
-    page: ClassVar = Page(Known, "sent", mix_by_names, step, "weights")
+    page: ClassVar = Page(Known, "sent", mix_by_hand, step, "weights")
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def test_a_page_has_the_same_bits_compiled_called_and_by_its_methods(links: Any)
         assert same(found[0], found[1]) and same(found[0], found[2])
     assert in_python([], rules[0]) is None
     assert in_python([], rules[2]) == "the protocol Inherited"
-    line = mix_by_names.__code__.co_firstlineno + 2
-    said = in_python([], rules[1])
-    assert said is not None and said.startswith(f"the protocol Called (mix_by_names, line {line}: ")
+    first, said = mix_by_hand.__code__.co_firstlineno, in_python([], rules[1])
+    assert said is not None and said.startswith("the protocol Called (mix_by_hand, line ")
+    assert any(f"line {line}:" in said for line in range(first, first + 4))
 
 
 def test_a_page_does_what_its_formula_says() -> None:
