@@ -25,7 +25,6 @@ from kernelswarm.agents.functions.kernel_sum import combine, combine_into
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, LearnerState, check_step, joined
 from kernelswarm.agents.learners.linear_in_features import FEATURES, CompiledVector, descend, features_at, gram_of
-from kernelswarm.agents.learners.numpy_learner import taking, where_refused, with_helpers
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import loss_form
@@ -35,6 +34,7 @@ from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.core.addresses import Compiled, address, ready
 from kernelswarm.protocols.core.callbacks import array_of, called
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.core.pages import taking, where_refused, with_helpers
 
 # The twin of `numpy_learner`: the dictionary there grows, and here the arrays of a state keep their sizes.
 

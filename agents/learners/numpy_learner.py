@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
-from numbers import Real
-from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, get_type_hints
 
 import numpy as np
@@ -54,7 +51,7 @@ from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.core.addresses import NONE, Compiled, address, ready
 from kernelswarm.protocols.core.callbacks import array_of, called
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.protocols.core.pages import numbers_of, shapes_of, taking, where_refused, with_helpers
 
 # What a page is given, and what it returns, is numpy's: contiguous arrays of the size that they have. Around it lies
 # what compiled rounds need, once for all pages: the state's arrays lie in one vector as `KernelSum.parts` says.
@@ -186,12 +183,7 @@ class NumpyLearner(DescentInSpace):
     @property
     def keys(self) -> tuple[float, ...]:
         """The numbers of the subclass's own fields."""
-        common = {each.name for each in fields(NumpyLearner)}
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in common}
-        for name, value in own.items():
-            if not isinstance(value, Real):
-                raise RefusedKey(name, f"= {value!r} must be a number: move is given the keys of a page as numbers")
-        return tuple(map(float, own.values()))
+        return numbers_of(self, NumpyLearner)
 
     @property
     def extent(self) -> int:
@@ -266,19 +258,10 @@ class NumpyLearner(DescentInSpace):
 @cache
 def _parts(state: Any) -> dict[str, str]:
     """Return the names of a state's arrays with their dimensions."""
-    found = dict(KernelSum.parts)
-    hints = get_type_hints(state, include_extras=True)
-    if [*hints][:2] != [*found]:
+    hints = get_type_hints(state)
+    if [*hints][:2] != [*KernelSum.parts]:
         raise TypeError(f"{state.__name__} begins with {[*hints][:2]}: a state begins with points and weights")
-    for name in [*hints][2:]:
-        shape = "".join(getattr(hints[name], "__metadata__", ()))
-        if not re.fullmatch(r"[MpCL0-9]+", shape):
-            raise TypeError(
-                f"{state.__name__}.{name} has the dimensions {shape!r}: say them by M (points), p (inputs), "
-                'C (outputs) and L (extent), and by digits, such as Annotated[Array, "MM"]'
-            )
-        found[name] = shape
-    return found
+    return shapes_of(state, "MpCL", KernelSum.parts)
 
 
 # A page in compiled rounds.
@@ -376,25 +359,6 @@ def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
         rest(storage, first + height * width, order, capacity, sizes, arrays)
 
     return write_matrix
-
-
-@cache
-def taking(count: int, first: int, place: int = 0) -> Compiled:
-    """Return ``take(numbers)``, the ``count`` numbers from the place ``first`` on, as a tuple."""
-    if place == count:
-
-        @cached_njit
-        def nothing(numbers: Array) -> tuple[()]:
-            return ()
-
-        return nothing
-    rest = taking(count, first, place + 1)
-
-    @cached_njit
-    def take(numbers: Array) -> Any:
-        return (numbers[first + place], *rest(numbers))
-
-    return take
 
 
 COUNT, CONSTANTS, EXTENT, REGULARIZATION, KEYS = range(5)
@@ -688,34 +652,9 @@ def _stepping(begin: Compiled, end: Compiled, move: Any, asked: Any, rests: bool
     return step
 
 
-def with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a page's function that calls the other functions of its module as compiled ones."""
-    known = function.__globals__
-    helpers = {
-        name: cached_njit(with_helpers(known[name]))
-        for name in function.__code__.co_names
-        if isinstance(known.get(name), FunctionType)
-        and known[name].__module__ == function.__module__
-        and known[name] is not function
-    }
-    found = FunctionType(
-        function.__code__, {**known, **helpers}, function.__name__, function.__defaults__, function.__closure__
-    )
-    found.__module__, found.__qualname__ = function.__module__, function.__qualname__
-    return found
-
-
 OTHER_SHAPE = "move returned an array of another shape than State says, with M the number of points that it returned"
 OTHER_SLOPES = "slopes returned an array of another shape than that of the values: return a number for each of them"
 TOO_MANY = "move returned more points than there were with the new ones: at most one enters for each that is given"
-
-
-def where_refused(refusal: str, move: Move) -> str:
-    """Return which line of a page numba does not compile, and what it says of it."""
-    file = re.escape(inspect.getfile(move).rsplit("/", 1)[-1])
-    lines = re.findall(rf'{file}(?:", line | \()(\d+)', refusal)
-    said = next(each.strip() for each in refusal.splitlines() if each.strip() and not each.startswith("Failed in"))
-    return f"{move.__name__}{f', line {lines[-1]}' if lines else ''}: {said}"
 
 
 class CompiledPage(CompiledExpansion):

@@ -2,24 +2,16 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    PhaseArguments,
-    Received,
-    Samples,
-    from_weights,
-    to_second,
-)
-from kernelswarm.protocols.parameters.neighbours import Combination, Stepping, average, average_in, combination, squares
+from kernelswarm.protocols.parameters.contract import Received
+from kernelswarm.protocols.parameters.neighbours import Combination, Stepping, average_in, combination, squared_distance
+from kernelswarm.protocols.parameters.numpy_vectors import Page, Seen
 from kernelswarm.ranges import Range
 
 LONG_LOOPS = True
@@ -35,10 +27,64 @@ TINY = 1e-300
 class Diffused(NamedTuple):
     """The state of a node of a diffusion."""
 
-    weights: Array  # (L, C) of its function
-    other: Array  # (L, C) psi_i if steps come first; else the begin of its last step
-    combination: Array  # (deg,) a_ij
-    variances: Array  # (1 + deg,) of the adaptive combination: squared lengths of its own and its neighbours' steps
+    weights: Annotated[Array, "LC"]  # theta_i
+    other: Annotated[Array, "LC"]  # psi_i
+    combination: Annotated[Array, "d"]  # a_ij
+    moved: Annotated[Array, "1"]  # of the adaptive combination: the squared length of the node's own step
+    apart: Annotated[Array, "d"]  # and of those of its neighbours
+
+
+RECEIVED, ADAPTIVE = 1.0, 2.0
+"""The kinds of a_ij that change, among the keys."""
+
+
+def adapt(keys: tuple[float, ...], state: Diffused, samples: Seen) -> Diffused:
+    """psi_i = theta_i - eta grad_i(theta_i)"""
+    return Diffused(state.weights, samples.stepped, state.combination, state.moved, state.apart)
+
+
+def average_steps(keys: tuple[float, ...], state: Diffused, received: Received, samples: Seen) -> Diffused:
+    """theta_i = sum_j a_ij psi_j"""
+    weigh(keys, state, state.other, state.weights, received)
+    average_in(state.other, received, state.combination, state.weights)
+    return state
+
+
+def average_weights(keys: tuple[float, ...], state: Diffused, received: Received, samples: Seen) -> Diffused:
+    """psi_i = sum_j a_ij theta_j"""
+    weigh(keys, state, state.weights, state.other, received)
+    average_in(state.weights, received, state.combination, state.other)
+    return state
+
+
+def step_last(keys: tuple[float, ...], state: Diffused, received: Received, samples: Seen) -> Diffused:
+    """theta_i = psi_i - eta grad_i(psi_i)"""
+    return Diffused(samples.stepped, state.other, state.combination, state.moved, state.apart)
+
+
+def weigh(keys: tuple[float, ...], state: Diffused, end: Array, begin: Array, received: Received) -> None:
+    """Change a_ij by what is received: the ends of steps, the node's own from its begin on."""
+    rate, kind = keys
+    if kind == RECEIVED:
+        state.combination.fill(1.0 / (1.0 + total(received.counts)))
+    elif kind == ADAPTIVE:
+        start = begin.reshape(-1)
+        inverse = np.zeros(1 + len(received.counts))
+        inverse[0] = inverse_mean(rate, state.moved, 0, squared_distance(end.reshape(-1), start), True)
+        for j in range(len(received.counts)):
+            square = squared_distance(received.vectors[j], start)
+            inverse[1 + j] = inverse_mean(rate, state.apart, j, square, received.counts[j] != 0.0)
+        whole = total(inverse)
+        for j in range(len(received.counts)):
+            state.combination[j] = inverse[1 + j] / whole
+
+
+def inverse_mean(rate: float, means: Array, place: int, square: float, arrived: bool) -> float:
+    """Update a running mean, which begins with the first square above 0, if a message has arrived; return 1 over it."""
+    if arrived:
+        old = means[place]
+        means[place] = (1.0 - rate) * old + rate * square if old > 0.0 else square
+    return 0.0 if math.isnan(means[place]) else 1.0 / max(means[place], TINY)
 
 
 @dataclass(frozen=True)
@@ -83,135 +129,17 @@ class Diffusion(Stepping):
         elif name == "adaptive":
             name = "metropolis"
         degree = len(neighborhood.neighbors)
-        return Diffused(weights, weights, combination(name, neighborhood), np.full(1 + degree, np.nan))
-
-    def adapt(self, state: Diffused, samples: Samples) -> Diffused:
-        """Step on the samples, if that comes first."""
-        if self.order == "combine_then_adapt":
-            return state
-        return state._replace(other=samples.descend(state.weights))
-
-    def send(self, state: Diffused) -> Array:
-        """Return the end of the last step: psi_i, or theta_i if the combination comes first."""
-        return self._stepped(state)[0].reshape(-1)
-
-    def receive(self, state: Diffused, received: Received, samples: Samples) -> Diffused:
-        """Average, and step if that comes last."""
-        weights, variances = state.combination, state.variances
-        stepped, before = (each.reshape(-1) for each in self._stepped(state))
-        if self.combination == "adaptive":
-            weights, variances = weights.copy(), variances.copy()
-            vectors, counts = received.vectors, received.counts
-            _reweigh(self.rate, stepped.reshape(1, -1), before, vectors, counts, variances, weights)
-        elif self.combination == "received":
-            weights = np.full(len(weights), 1.0 / (1.0 + total(received.counts)))
-        mean = average(stepped, received.vectors, weights, received.counts).reshape(state.weights.shape)
-        after = samples.descend(mean) if self.order == "combine_then_adapt" else mean
-        return Diffused(after, mean, weights, variances)
-
-    def _stepped(self, state: Diffused) -> tuple[Array, Array]:
-        """Return the end of the node's last step, and its begin."""
-        return state[:2] if self.order == "combine_then_adapt" else state[1::-1]
-
-    def weights(self, state: Diffused) -> Array:
-        """Return theta_i."""
-        return state.weights
+        unknown = np.full(1 + degree, np.nan)
+        return Diffused(weights, weights, combination(name, neighborhood), unknown[:1], unknown[1:])
 
     @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        adaptive = self.combination == "adaptive"
-        numbers = np.array([self.rate, float(self.combination == "received")])
+    def keys(self) -> tuple[float, ...]:
+        """nu, and the kind of combination."""
+        return self.rate, {"received": RECEIVED, "adaptive": ADAPTIVE}.get(self.combination, 0.0)
+
+    @property
+    def page(self) -> Page:
+        """The functions of the order."""
         if self.order == "combine_then_adapt":
-            return CompiledParameterRule(
-                CompiledPhase(_arrive, _begin_anew if adaptive else _begin), "weights", numbers
-            )
-        adapt = CompiledPhase(to_second, from_weights)
-        return CompiledParameterRule(CompiledPhase(_mix_anew if adaptive else _mix), "other", numbers, adapt)
-
-
-@cached_njit
-def _reweigh(
-    rate: float, own: ReadOnly, before: ReadOnly, vectors: ReadOnly, counts: ReadOnly, variances: Array, weights: Array
-) -> None:
-    """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,).
-
-    An edge without a message keeps its mean; a mean begins with the first distance above 0.
-    """
-    found = np.concatenate((squares(own, before), squares(vectors, before)))
-    inverse = np.zeros(len(variances))
-    for j in range(len(variances)):
-        if j == 0 or counts[j - 1] != 0.0:
-            known = variances[j] > 0.0
-            variances[j] = (1.0 - rate) * variances[j] + rate * found[j] if known else found[j]
-        if not math.isnan(variances[j]):
-            inverse[j] = 1.0 / max(variances[j], TINY)
-    whole = total(inverse)
-    for j in range(len(weights)):
-        weights[j] = inverse[1 + j] / whole
-
-
-# The vector of a node's state: its weights (L C,), the other ones (L C,), a_ij (deg,) and its variances (1 + deg,).
-
-
-@cached_njit
-def _combine(adaptive: bool, sent: int, given: PhaseArguments, mean: Array) -> None:
-    """Average the vectors sent, the node's own from a place in its state, by constant or updated weights."""
-    numbers, state, vectors, counts = given.numbers, given.state, given.vectors, given.counts
-    size, degree = len(mean), len(vectors)
-    own, combined = state[sent : sent + size], state[2 * size : 2 * size + degree]
-    if adaptive:
-        before, variances = state[size - sent : 2 * size - sent], state[2 * size + degree : 2 * size + 2 * degree + 1]
-        _reweigh(numbers[0], own.reshape(1, size), before, vectors, counts, variances, combined)
-    elif numbers[1] == 1.0:
-        share = 1.0 / (1.0 + total(counts))
-        for j in range(degree):
-            combined[j] = share
-    average_in(own, vectors, combined, counts, mean)
-
-
-@cached_njit
-def _keep(place: int, state: Array, weights: Array) -> None:
-    """Copy weights into the state."""
-    for k in range(len(weights)):
-        state[place + k] = weights[k]
-
-
-@cached_njit
-def _mix(given: PhaseArguments) -> None:
-    """Average the ends of steps, and keep the result."""
-    weights = given.weights
-    _combine(False, len(weights), given, weights)
-    _keep(0, given.state, weights)
-    _keep(len(weights), given.state, weights)
-
-
-@cached_njit
-def _mix_anew(given: PhaseArguments) -> None:
-    """Update the combination, then average."""
-    weights = given.weights
-    _combine(True, len(weights), given, weights)
-    _keep(0, given.state, weights)
-    _keep(len(weights), given.state, weights)
-
-
-@cached_njit
-def _begin(given: PhaseArguments) -> None:
-    """Average, and keep the begin of the step."""
-    weights = given.weights
-    _combine(False, 0, given, weights)
-    _keep(len(weights), given.state, weights)
-
-
-@cached_njit
-def _begin_anew(given: PhaseArguments) -> None:
-    """Update the combination, then average."""
-    weights = given.weights
-    _combine(True, 0, given, weights)
-    _keep(len(weights), given.state, weights)
-
-
-@cached_njit
-def _arrive(given: PhaseArguments) -> None:
-    """Keep the end of the step."""
-    _keep(0, given.state, given.weights)
+            return Page(Diffused, "weights", step_last, receive_steps="other", combine=average_weights)
+        return Page(Diffused, "other", average_steps, adapt, "weights")

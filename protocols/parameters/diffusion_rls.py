@@ -1,24 +1,17 @@
 """Diffusion recursive least squares: neighbours average the sums from which least squares is solved."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    Information,
-    PhaseArguments,
-    Received,
-    Samples,
-    Vectors,
-)
+from kernelswarm.protocols.parameters.contract import Information, Received
 from kernelswarm.protocols.parameters.least_squares import ROWS, add, empty, learn_noise, solve
-from kernelswarm.protocols.parameters.neighbours import average, combination
+from kernelswarm.protocols.parameters.neighbours import averaged, combination
+from kernelswarm.protocols.parameters.numpy_vectors import NumpyVectors, Page, Seen
 from kernelswarm.ranges import FORGETTING, Range
 
 LONG_LOOPS = True
@@ -27,14 +20,30 @@ LONG_LOOPS = True
 class Summed(NamedTuple):
     """A node's sums over the samples of the network."""
 
-    weights: Array  # (L, C)
-    sums: Array  # (M,) averages over the network of those over samples
-    noise: Array  # (3, C) the estimate of the noise's variance
-    combination: Array  # (deg,) a_ij
+    weights: Annotated[Array, "LC"]  # theta_i
+    sums: Annotated[Array, "M"]  # the upper triangle of D_i, e_i and n_i: averages over the network
+    noise: Annotated[Array, "3C"]  # the estimate of the noise's variance
+    combination: Annotated[Array, "d"]  # a_ij
+
+
+def see(keys: tuple[float, float], state: Summed, samples: Seen) -> Summed:
+    """Take the samples into the sums."""
+    _, forgetting = keys
+    learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, forgetting, state.noise)
+    add(state.sums, samples.features, samples.targets, forgetting)
+    return state
+
+
+def average_sums(keys: tuple[float, float], state: Summed, received: Received, samples: Seen) -> Summed:
+    """Average the sums, and solve."""
+    ridge, _ = keys
+    sums = averaged(state.sums, received, state.combination)
+    conclude(sums, ridge, samples.lambdas, state.weights.reshape(-1))
+    return Summed(state.weights, sums, state.noise, state.combination)
 
 
 @dataclass(frozen=True)
-class DiffusionRls(Vectors):
+class DiffusionRls(NumpyVectors):
     """Neighbours average the sums of least squares, so that each node comes to solve it on all samples of the network.
 
     With the sums ``P_i = Z_i' Z_i`` and ``s_i = Z_i' y_i`` of the round's samples, and Metropolis weights a_ij,
@@ -58,10 +67,11 @@ class DiffusionRls(Vectors):
         The rounds from one message to the next, at least 1; in those between nodes learn alone.
     """
 
+    page: ClassVar = Page(Summed, "sums", average_sums, see)
+
     ridge: float = 0.1
     forgetting: float = 1.0
 
-    step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
     takes_steps: ClassVar[bool] = False
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
@@ -74,61 +84,9 @@ class DiffusionRls(Vectors):
         noise = np.zeros((ROWS, weights.shape[1]))
         return Summed(weights, empty(*weights.shape), noise, combination("metropolis", neighborhood))
 
-    def adapt(self, state: Summed, samples: Samples) -> Summed:
-        """Take the samples into the sums."""
-        sums, noise = state.sums.copy(), state.noise.copy()
-        learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, self.forgetting, noise)
-        add(sums, samples.features, samples.targets, self.forgetting)
-        return state._replace(sums=sums, noise=noise)
-
-    def send(self, state: Summed) -> Array:
-        """Return the upper triangle of D_i, then e_i and n_i, (L (L + 1) / 2 + L C + 1,)."""
-        return state.sums
-
-    def receive(self, state: Summed, received: Received, samples: Samples) -> Summed:
-        """Average the sums, and solve."""
-        sums = average(state.sums, received.vectors, state.combination, received.counts)
-        weights = np.empty(state.weights.shape)
-        conclude(sums, self.ridge, samples.lambdas, weights.reshape(-1))
-        return state._replace(weights=weights, sums=sums)
-
-    def weights(self, state: Summed) -> Array:
-        """Return theta_i."""
-        return state.weights
-
     def information(self, state: Summed) -> Information:
         """Return the sums, and the estimate of the noise."""
         return Information(state.sums, self.ridge, state.noise)
-
-    @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
-        return CompiledParameterRule(receive, "sums", np.array([self.ridge, self.forgetting]), adapt)
-
-
-@cached_njit
-def _see(given: PhaseArguments) -> None:
-    """Take the samples into the sums; the state is the weights (L C,), the sums (M,), the noise (3 C,), a_ij (deg,)."""
-    state, targets = given.state, given.targets
-    outputs, count = targets.shape[1], len(given.lambdas)
-    begin = count * outputs
-    end = begin + count * (count + 1) // 2 + count * outputs + 1
-    noise = state[end : end + ROWS * outputs].reshape(ROWS, outputs)
-    learn_from_predictions(state[:begin], given.features, targets, given.numbers[1], noise)
-    add(state[begin:end], given.features, targets, given.numbers[1])
-
-
-@cached_njit
-def _receive(given: PhaseArguments) -> None:
-    """Average the sums, and solve."""
-    state = given.state
-    size, degree = len(given.weights), len(given.vectors)
-    sums = state[size : len(state) - degree - ROWS * given.targets.shape[1]]
-    mean = average(sums, given.vectors, state[len(state) - degree :], given.counts)
-    for k in range(len(sums)):
-        sums[k] = mean[k]
-    conclude(sums, given.numbers[0], given.lambdas, state[:size])
 
 
 @cached_njit

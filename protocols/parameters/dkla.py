@@ -1,23 +1,17 @@
 """DKLA: least squares on random features by the alternating direction method of multipliers, and COKE."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    PhaseArguments,
-    Received,
-    Samples,
-)
+from kernelswarm.protocols.parameters.contract import Received
 from kernelswarm.protocols.parameters.least_squares import add, empty, solve
 from kernelswarm.protocols.parameters.neighbours import Tolerant, differences, waits
+from kernelswarm.protocols.parameters.numpy_vectors import Page, Seen
 from kernelswarm.ranges import FORGETTING
 
 LONG_LOOPS = True
@@ -26,10 +20,33 @@ LONG_LOOPS = True
 class Split(NamedTuple):
     """The state of a node of DKLA."""
 
-    weights: Array  # (L, C)
-    dual: Array  # (L, C) gamma_i
-    sums: Array  # (M,) of all its samples
+    weights: Annotated[Array, "LC"]  # theta_i
+    dual: Annotated[Array, "LC"]  # gamma_i
+    sums: Annotated[Array, "M"]  # of all its samples
     penalty: float  # rho
+
+
+def see(keys: tuple[float, float], state: Split, samples: Seen) -> Split:
+    """Take the samples into the sums."""
+    forgetting, _ = keys
+    add(state.sums, samples.features, samples.targets, forgetting)
+    return state
+
+
+def multiply(keys: tuple[float, float], state: Split, received: Received, samples: Seen) -> Split:
+    """Take the dual's step of the round before, by its weights, and then solve for the new ones."""
+    _, every = keys
+    if waits(every, received.counts):
+        return state
+    rho, sums, shape = state.penalty, state.sums, state.weights.shape
+    pull = rho * differences(received.last_sent, received.vectors, received.counts).reshape(shape)
+    dual, near, share = state.dual + pull, 2.0 * rho * total(received.counts), 2.0 / max(sums[-1], 1.0)
+    features = len(samples.lambdas)
+    products = sums[features * (features + 1) // 2 : -1].reshape(shape)
+    # with theta as sent, rho sum_j (theta_i + theta_j) = 2 rho deg theta_i - rho sum_j (theta_i - theta_j)
+    weights = share * products + (near * received.last_sent.reshape(shape) - pull) - dual
+    solve(sums, share, near + samples.lambdas, weights.reshape(-1))
+    return Split(weights, dual, sums, rho)
 
 
 @dataclass(frozen=True)
@@ -58,9 +75,10 @@ class Dkla(Tolerant):
         The rounds from one message to the next, at least 1; in those between functions stay, and samples add up.
     """
 
+    page: ClassVar = Page(Split, "weights", multiply, see)
+
     forgetting: float = 1.0
 
-    step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
     takes_steps: ClassVar[bool] = False
 
@@ -71,73 +89,7 @@ class Dkla(Tolerant):
         self.refuse_one_way(neighborhood)
         return Split(weights, np.zeros_like(weights), empty(*weights.shape), self.strength)
 
-    def adapt(self, state: Split, samples: Samples) -> Split:
-        """Take the samples into the sums."""
-        sums = state.sums.copy()
-        add(sums, samples.features, samples.targets, self.forgetting)
-        return state._replace(sums=sums)
-
-    def send(self, state: Split) -> Array:
-        """Return theta_i."""
-        return state.weights.reshape(-1)
-
-    def receive(self, state: Split, received: Received, samples: Samples) -> Split:
-        """Take the dual's step of the round before, by its weights, and then solve for the new ones."""
-        if waits(self.every, received.counts):
-            return state
-        dual, weights = state.dual.copy(), np.empty(state.weights.shape)
-        multiply(*received, state.sums, state.penalty, samples.lambdas, dual.reshape(-1), weights.reshape(-1))
-        return state._replace(weights=weights, dual=dual)
-
-    def weights(self, state: Split) -> Array:
-        """Return theta_i."""
-        return state.weights
-
     @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
-        return CompiledParameterRule(receive, "weights", np.array([self.forgetting, self.every]), adapt)
-
-
-@cached_njit
-def _see(given: PhaseArguments) -> None:
-    """Take the samples into the sums; the state is the weights (L C,), the dual (L C,), the sums and rho."""
-    add(given.state[2 * len(given.weights) : -1], given.features, given.targets, given.numbers[0])
-
-
-@cached_njit
-def _receive(given: PhaseArguments) -> None:
-    """Take both steps."""
-    state = given.state
-    if waits(given.numbers[1], given.counts):
-        return
-    size = len(given.weights)
-    dual, sums = state[size : 2 * size], state[2 * size : -1]
-    multiply(given.last_sent, given.vectors, given.counts, sums, state[-1], given.lambdas, dual, state[:size])
-
-
-@cached_njit
-def multiply(
-    last_sent: ReadOnly,
-    vectors: ReadOnly,
-    counts: ReadOnly,
-    sums: ReadOnly,
-    rho: float,
-    lambdas: ReadOnly,
-    dual: Array,
-    weights: Array,
-) -> None:
-    """Take the dual's step, (L C,), and solve for the weights (L C,); the first three are as received."""
-    features = len(lambdas)
-    apart, near = differences(last_sent, vectors, counts), 2.0 * rho * total(counts)
-    share, products = 2.0 / max(sums[-1], 1.0), features * (features + 1) // 2
-    for k in range(len(weights)):
-        pull = rho * apart[k]
-        dual[k] += pull
-        # with theta as sent, rho sum_j (theta_i + theta_j) = 2 rho deg theta_i - rho sum_j (theta_i - theta_j)
-        weights[k] = share * sums[products + k] + (near * last_sent[k] - pull) - dual[k]
-    ridge = np.empty(features)
-    for k in range(features):
-        ridge[k] = near + lambdas[k]
-    solve(sums, share, ridge, weights)
+    def keys(self) -> tuple[float, float]:
+        """The factor of earlier samples, and the rounds between messages."""
+        return self.forgetting, float(self.every)

@@ -1,38 +1,47 @@
 """DOMKL: random features of several kernels, each held together by ADMM, mixed by what the neighbourhood has lost."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    PhaseArguments,
-    Received,
-    Samples,
-)
+from kernelswarm.protocols.parameters.contract import Received
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
 from kernelswarm.protocols.parameters.least_squares import solve
 from kernelswarm.protocols.parameters.neighbours import Tolerant, differences, refuse_waiting
+from kernelswarm.protocols.parameters.numpy_vectors import Page, Seen
 from kernelswarm.ranges import FORGETTING, Range
 
 LONG_LOOPS = True
 
 
 class Mixed(NamedTuple):
-    """The state of a node of DOMKL."""
+    """The state of a node of DOMKL, with L the features of all E members."""
 
-    weights: Array  # (E, L, C) q_e theta_e
-    sums: Array  # (E L C + E,) theta_e of all members, and behind them their log weights
-    dual: Array  # (E, L, C) gamma_e, the sums of its edges' dual variables
-    losses: Array  # (E,) of the members, each before its step on the sample
+    weights: Annotated[Array, "LC"]  # q_e theta_e, (E, L, C)
+    sums: Annotated[Array, "n"]  # (E L C + E,) theta_e of all members, and behind them their log weights
+    dual: Annotated[Array, "LC"]  # gamma_e, the sums of its edges' dual variables, (E, L, C)
+    losses: Annotated[Array, "E"]  # (E,) of the members, each before its step on the sample
     samples: float  # the number of samples in the losses
     penalty: float  # rho
+
+
+def see(keys: tuple[float, float], state: Mixed, samples: Seen) -> Mixed:
+    """Add the members' losses on the samples."""
+    forgetting, rate = keys
+    seen = lose(state.sums, state.losses, state.samples, samples.features, samples.targets, forgetting, rate)
+    return Mixed(state.weights, state.sums, state.dual, state.losses, seen, state.penalty)
+
+
+def mix_anew(keys: tuple[float, float], state: Mixed, received: Received, samples: Seen) -> Mixed:
+    """Take the dual's step of the round before, by its weights; then solve, and weigh the members."""
+    multiply(state.sums, state.dual.reshape(-1), state.penalty, received, samples)
+    mix(state.sums, received.vectors, received.counts, state.weights.reshape(-1))
+    return state
 
 
 @dataclass(frozen=True)
@@ -68,10 +77,11 @@ class Domkl(Tolerant):
         1: over rounds without messages duals would push on, and weights grow without bound.
     """
 
+    page: ClassVar = Page(Mixed, "sums", mix_anew, see)
+
     rate: float | Literal["auto"] = "auto"
     forgetting: float = 0.999
 
-    step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
     mixes: ClassVar[bool] = True
 
@@ -89,79 +99,10 @@ class Domkl(Tolerant):
         sums = np.concatenate([count * weights.reshape(-1), nothing])
         return Mixed(weights, sums, np.zeros_like(weights), nothing, 0.0, self.strength)
 
-    def adapt(self, state: Mixed, samples: Samples) -> Mixed:
-        """Add the members' losses on the samples."""
-        sums, losses = state.sums.copy(), state.losses.copy()
-        seen = lose(sums, losses, state.samples, samples.features, samples.targets, self.forgetting, self._speed)
-        return state._replace(sums=sums, losses=losses, samples=seen)
-
-    def send(self, state: Mixed) -> Array:
-        """Return theta_e of all members, and behind them their log weights, (E L C + E,)."""
-        return state.sums
-
-    def receive(self, state: Mixed, received: Received, samples: Samples) -> Mixed:
-        """Take the dual's step of the round before, by its weights; then solve, and weigh the members."""
-        sums, dual, weights = state.sums.copy(), state.dual.copy(), np.empty(state.weights.shape)
-        multiply(
-            *received,
-            sums,
-            dual.reshape(-1),
-            state.penalty,
-            samples.eta,
-            samples.lambdas,
-            samples.features,
-            samples.targets,
-            samples.batch_size,
-        )
-        mix(sums, received.vectors, received.counts, weights.reshape(-1))
-        return state._replace(weights=weights, sums=sums, dual=dual)
-
-    def weights(self, state: Mixed) -> Array:
-        """Return q_e theta_e, (E, L, C)."""
-        return state.weights
-
     @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
-        return CompiledParameterRule(receive, "sums", np.array([self.forgetting, self._speed]), adapt)
-
-    @property
-    def _speed(self) -> float:
-        return LIKELIHOOD if self.rate == "auto" else float(self.rate)
-
-
-@cached_njit
-def _see(given: PhaseArguments) -> None:
-    """Add the members' losses; the state is that of :class:`Mixed`, whose arrays have E L C or E numbers."""
-    state = given.state
-    size = len(given.weights)
-    members = (len(state) - 3 * size - 2) // 2
-    sums, losses = state[size : 2 * size + members], state[3 * size + members : -2]
-    state[-2] = lose(sums, losses, state[-2], given.features, given.targets, given.numbers[0], given.numbers[1])
-
-
-@cached_njit
-def _receive(given: PhaseArguments) -> None:
-    """Take both steps, and weigh the members."""
-    state = given.state
-    size = len(given.weights)
-    members = (len(state) - 3 * size - 2) // 2
-    sums, dual = state[size : 2 * size + members], state[2 * size + members : 3 * size + members]
-    multiply(
-        given.last_sent,
-        given.vectors,
-        given.counts,
-        sums,
-        dual,
-        state[-1],
-        given.eta,
-        given.lambdas,
-        given.features,
-        given.targets,
-        given.batch_size,
-    )
-    mix(sums, given.vectors, given.counts, state[:size])
+    def keys(self) -> tuple[float, float]:
+        """The factor of earlier losses, and the rate of Hedge."""
+        return self.forgetting, LIKELIHOOD if self.rate == "auto" else float(self.rate)
 
 
 @cached_njit
@@ -216,27 +157,16 @@ def lose(
 
 
 @cached_njit
-def multiply(
-    last_sent: ReadOnly,
-    vectors: ReadOnly,
-    counts: ReadOnly,
-    sums: Array,
-    dual: Array,
-    rho: float,
-    eta: float,
-    lambdas: ReadOnly,
-    features: ReadOnly,
-    targets: ReadOnly,
-    batch_size: int,
-) -> None:
+def multiply(sums: Array, dual: Array, rho: float, received: Received, samples: Seen) -> None:
     """Take the dual's step, (E L C,), and solve for the members (E, L, C), with which ``sums`` begins.
 
     With few samples that is a small system for each: ``theta = v + Z' inv(b/2 ridge I + Z Z') (y - Z v)``, where v is
     the right-hand side without the samples, over the ridge.
     """
+    _, features, targets, lambdas, eta, batch_size = samples
     size, (seen, outputs) = len(dual), targets.shape
-    apart, near = differences(last_sent, vectors, counts), 2.0 * rho * total(counts)
-    ridge = 1.0 / eta + near
+    last_sent, near = received.last_sent, 2.0 * rho * total(received.counts)
+    apart, ridge = differences(last_sent, received.vectors, received.counts), 1.0 / eta + near
     for i in range(len(lambdas)):
         inertia = 1.0 / eta - lambdas[i]
         for k in range(i * outputs, (i + 1) * outputs):

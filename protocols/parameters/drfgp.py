@@ -1,25 +1,18 @@
 """DRFGP: a Gaussian process on random features, of which neighbours average what each round's samples tell."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    Information,
-    PhaseArguments,
-    Received,
-    Samples,
-    Vectors,
-)
+from kernelswarm.protocols.parameters.contract import Information, Received
 from kernelswarm.protocols.parameters.diffusion_rls import conclude, learn_from_predictions
 from kernelswarm.protocols.parameters.least_squares import ROWS, add, empty
-from kernelswarm.protocols.parameters.neighbours import average, combination, waits
+from kernelswarm.protocols.parameters.neighbours import averaged, combination, waits
+from kernelswarm.protocols.parameters.numpy_vectors import NumpyVectors, Page, Seen
 from kernelswarm.ranges import FORGETTING, Range
 from kernelswarm.refused_key import RefusedKey
 
@@ -29,15 +22,40 @@ LONG_LOOPS = True
 class Informed(NamedTuple):
     """The state of a node of DRFGP."""
 
-    weights: Array  # (L, C)
-    moving: Array  # (K, M) the sums of the last K rounds, averaged 0 to K - 1 times so far
-    settled: Array  # (M,) those of all rounds before
-    noise: Array  # (3, C) the estimate of the noise's variance
-    combination: Array  # (deg,) a_ij
+    weights: Annotated[Array, "LC"]  # theta_i
+    moving: Annotated[Array, "n"]  # (K M,) the sums of the last K rounds, averaged 0 to K - 1 times so far
+    settled: Annotated[Array, "M"]  # those of all rounds before
+    noise: Annotated[Array, "3C"]  # the estimate of the noise's variance
+    combination: Annotated[Array, "d"]  # a_ij
+
+
+def see(keys: tuple[float, float, float], state: Informed, samples: Seen) -> Informed:
+    """Add the sums of the samples to those since the last message."""
+    _, forgetting, _ = keys
+    learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, forgetting, state.noise)
+    add(state.moving[: len(state.settled)], samples.features, samples.targets, 1.0)
+    return state
+
+
+def average_once_more(keys: tuple[float, float, float], state: Informed, received: Received, samples: Seen) -> Informed:
+    """Average each message's sums once more, add up the finished ones, and solve.
+
+    The newest are 0 then: no samples of the round to come are known.
+    """
+    ridge, forgetting, every = keys
+    if waits(every, received.counts):
+        return state
+    mean, size = averaged(state.moving, received, state.combination), len(state.settled)
+    oldest = len(mean) - size
+    left = forgetting if mean[size - 1] > 0.0 else 1.0  # after the end of the data nothing is forgotten
+    settled = left * state.settled + forgetting ** (oldest // size) * mean[oldest:]
+    moving = np.concatenate((np.zeros(size), mean[:oldest]))
+    conclude(together(moving, forgetting, settled), ridge, samples.lambdas, state.weights.reshape(-1))
+    return Informed(state.weights, moving, settled, state.noise, state.combination)
 
 
 @dataclass(frozen=True)
-class Drfgp(Vectors):
+class Drfgp(NumpyVectors):
     """A Gaussian process on random features: each round's information is averaged some times, and then added up.
 
     DRFGP in the information form (Llorente, Waxman and Djuric, Decentralized online ensembles of Gaussian processes,
@@ -64,11 +82,12 @@ class Drfgp(Vectors):
         The rounds from one message to the next, at least 1; in those between functions stay, and samples add up.
     """
 
+    page: ClassVar = Page(Informed, "moving", average_once_more, see)
+
     exchanges: int = 1
     ridge: float = 0.1
     forgetting: float = 1.0
 
-    step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
     takes_steps: ClassVar[bool] = False
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
@@ -89,98 +108,18 @@ class Drfgp(Vectors):
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Informed:
         """Return the weights, and no samples."""
         nothing = empty(*weights.shape)
-        moving = np.zeros((self.exchanges, len(nothing)))
+        moving = np.zeros(self.exchanges * len(nothing))
         noise = np.zeros((ROWS, weights.shape[1]))
         return Informed(weights, moving, nothing, noise, combination("metropolis", neighborhood))
 
-    def adapt(self, state: Informed, samples: Samples) -> Informed:
-        """Add the sums of the samples to those since the last message."""
-        moving, noise = state.moving.copy(), state.noise.copy()
-        learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, self.forgetting, noise)
-        add(moving[0], samples.features, samples.targets, 1.0)
-        return state._replace(moving=moving, noise=noise)
-
-    def send(self, state: Informed) -> Array:
-        """Return the sums of the last K rounds, (K M,)."""
-        return state.moving.reshape(-1)
-
-    def receive(self, state: Informed, received: Received, samples: Samples) -> Informed:
-        """Average each message's sums once more, add up the finished ones, and solve."""
-        if waits(self.every, received.counts):
-            return state
-        moving, settled, weights = state.moving.copy(), state.settled.copy(), np.empty(state.weights.shape)
-        move(moving.reshape(-1), received.vectors, state.combination, received.counts, self.forgetting, settled)
-        gather(moving.reshape(-1), self.forgetting, settled, self.ridge, samples.lambdas, weights.reshape(-1))
-        return state._replace(weights=weights, moving=moving, settled=settled)
-
-    def weights(self, state: Informed) -> Array:
-        """Return theta_i."""
-        return state.weights
+    @property
+    def keys(self) -> tuple[float, float, float]:
+        """The ridge, the factor of earlier samples, and the rounds between messages."""
+        return self.ridge, self.forgetting, float(self.every)
 
     def information(self, state: Informed) -> Information:
         """Return all sums, unfinished ones included, and the estimate of the noise."""
-        return Information(together(state.moving.reshape(-1), self.forgetting, state.settled), self.ridge, state.noise)
-
-    @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
-        numbers = np.array([self.exchanges, self.ridge, self.forgetting, self.every], dtype=np.float64)
-        return CompiledParameterRule(receive, "moving", numbers, adapt)
-
-
-@cached_njit
-def _see(given: PhaseArguments) -> None:
-    """Add the samples' sums; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), a_ij."""
-    state, targets = given.state, given.targets
-    count, outputs = len(given.lambdas), targets.shape[1]
-    begin = count * outputs
-    size = count * (count + 1) // 2 + count * outputs + 1
-    end = begin + (int(given.numbers[0]) + 1) * size
-    noise = state[end : end + ROWS * outputs].reshape(ROWS, outputs)
-    learn_from_predictions(state[:begin], given.features, targets, given.numbers[2], noise)
-    add(state[begin : begin + size], given.features, targets, 1.0)
-
-
-@cached_njit
-def _receive(given: PhaseArguments) -> None:
-    """Average the sums, add up the finished ones, and solve."""
-    numbers, state, vectors = given.numbers, given.state, given.vectors
-    if waits(numbers[3], given.counts):
-        return
-    size, (degree, width) = len(given.weights), vectors.shape
-    end = len(state) - degree - ROWS * given.targets.shape[1]
-    moving, settled = state[size : size + width], state[size + width : end]
-    move(moving, vectors, state[len(state) - degree :], given.counts, numbers[2], settled)
-    gather(moving, numbers[2], settled, numbers[1], given.lambdas, state[:size])
-
-
-@cached_njit
-def move(
-    moving: Array, vectors: ReadOnly, combination: Array, counts: ReadOnly, forgetting: float, settled: Array
-) -> None:
-    """Average the sums of the last K rounds (K M,) once more, and add the oldest to those that are settled (M,).
-
-    The newest are 0 then: no samples of the round to come are known.
-    """
-    size = len(settled)
-    mean = average(moving, vectors, combination, counts)
-    oldest = len(mean) - size
-    left = forgetting if mean[size - 1] > 0.0 else 1.0  # after the end of the data nothing is forgotten
-    share = forgetting ** (oldest // size)
-    for k in range(size):
-        settled[k] = left * settled[k] + share * mean[oldest + k]
-        moving[k] = 0.0
-    for k in range(oldest):
-        moving[size + k] = mean[k]
-
-
-@cached_njit
-def gather(
-    moving: ReadOnly, forgetting: float, settled: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array
-) -> None:
-    """Solve for the weights (L C,) from the settled sums and the unfinished ones."""
-    conclude(together(moving, forgetting, settled), ridge, lambdas, weights)
+        return Information(together(state.moving, self.forgetting, state.settled), self.ridge, state.noise)
 
 
 @cached_njit

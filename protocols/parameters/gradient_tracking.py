@@ -1,46 +1,71 @@
 """Gradient tracking: neighbours average their weights and track the mean step of the whole network."""
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    PhaseArguments,
-    Received,
-    Samples,
-    from_weights,
-)
-from kernelswarm.protocols.parameters.neighbours import Stepping, average, average_in, combination
+from kernelswarm.protocols.parameters.contract import Received
+from kernelswarm.protocols.parameters.neighbours import Stepping, averaged, combination
+from kernelswarm.protocols.parameters.numpy_vectors import Page, Seen
 from kernelswarm.refused_key import RefusedKey
-
-LONG_LOOPS = True
 
 
 class Tracked(NamedTuple):
     """The state of a node that sends its tracker."""
 
-    weights: Array  # (L, C)
-    tracker: Array  # (L, C) its estimate of the mean gradient of all nodes
-    gradient: Array  # (L, C) its own gradient, of its last samples
-    following: Array  # (2, L, C) the vector sent: the weights after its step, and the tracker
-    combination: Array  # (deg,) a_ij
+    weights: Annotated[Array, "LC"]
+    tracker: Annotated[Array, "LC"]  # d_i, its estimate of the mean gradient of all nodes
+    gradient: Annotated[Array, "LC"]  # grad_i, of its last samples
+    following: Annotated[Array, "2LC"]  # the vector sent: the weights after its step, and the tracker
+    combination: Annotated[Array, "d"]  # a_ij
+
+
+def track(keys: tuple[()], state: Tracked, samples: Seen) -> Tracked:
+    """d_i <- d_i + grad_i - grad_i', and a step along it"""
+    gradient = (state.weights - samples.stepped) / samples.eta
+    tracker = state.tracker + (gradient - state.gradient)
+    following = np.stack((state.weights - samples.eta * tracker, tracker))
+    return Tracked(state.weights, tracker, gradient, following, state.combination)
+
+
+def average_both(keys: tuple[()], state: Tracked, received: Received, samples: Seen) -> Tracked:
+    """theta_i = sum_j a_ij (theta_j - eta d_j), d_i = sum_j a_ij d_j"""
+    mean = averaged(state.following, received, state.combination)
+    return Tracked(mean[0], mean[1], state.gradient, state.following, state.combination)
 
 
 class Totalled(NamedTuple):
     """The state of a node that sends the sum of its steps."""
 
-    weights: Array  # (L, C)
-    inflow: Array  # (L, C) the net inflow from its neighbours: sum_j a_ij (s_j - s_i)
-    following: Array  # (2, L, C) the vector sent: the weights after its step, and the sum s_i of its steps
-    received: Array  # (deg, L, C) the newest sums s_j that it has received
-    combination: Array  # (deg,) a_ij
-    returned: Array  # (deg,) 1, and 0 where the neighbour does not receive this node's sum
+    weights: Annotated[Array, "LC"]
+    inflow: Annotated[Array, "LC"]  # the net inflow from its neighbours: sum_j a_ij (s_j - s_i)
+    following: Annotated[Array, "2LC"]  # the vector sent: the weights after its step, and the sum s_i of its steps
+    received: Annotated[Array, "dLC"]  # the newest sums s_j that it has received
+    combination: Annotated[Array, "d"]  # a_ij
+    returned: Annotated[Array, "d"]  # 1, and 0 where the neighbour does not receive this node's sum
+
+
+def add_step(keys: tuple[()], state: Totalled, samples: Seen) -> Totalled:
+    """p_i = eta grad_i + sum_j a_ij (s_j - s_i), s_i <- s_i + p_i"""
+    step = (state.weights - samples.stepped) + state.inflow
+    following = np.stack((state.weights - step, state.following[1] + step))
+    return Totalled(state.weights, state.inflow, following, state.received, state.combination, state.returned)
+
+
+def take_in(keys: tuple[()], state: Totalled, received: Received, samples: Seen) -> Totalled:
+    """theta_i = sum_j a_ij (theta_j - p_j) over what has arrived, and sum_j a_ij (s_j - s_i) over the newest s_j"""
+    moved, total = state.following
+    theirs = received.vectors.reshape((len(received.counts), *state.following.shape))
+    weights, inflow = moved.copy(), np.zeros_like(moved)
+    for j in range(len(theirs)):
+        if received.counts[j] != 0.0:
+            weights += state.combination[j] * received.counts[j] * (theirs[j, 0] - moved)
+            state.received[j] = theirs[j, 1]
+        inflow += state.combination[j] * (state.received[j] - state.returned[j] * total)
+    return Totalled(weights, inflow, state.following, state.received, state.combination, state.returned)
 
 
 @dataclass(frozen=True)
@@ -104,143 +129,14 @@ class GradientTracking(Stepping):
         received, asked = np.zeros((len(combined), *weights.shape)), neighborhood.asked or (True,) * len(combined)
         return Totalled(weights, nothing, following, received, combined, np.array(asked, dtype=np.float64))
 
-    def adapt(self, state: Tracked | Totalled, samples: Samples) -> Tracked | Totalled:
-        """Take the gradient on the samples into the tracker, and step along it."""
-        if isinstance(state, Totalled):
-            step = (state.weights - samples.descend(state.weights)) + state.inflow
-            return state._replace(following=np.stack([state.weights - step, state.following[1] + step]))
-        gradient = samples.gradient(state.weights)
-        tracker = state.tracker + (gradient - state.gradient)
-        following = np.stack([state.weights - samples.eta * tracker, tracker])
-        return state._replace(tracker=tracker, gradient=gradient, following=following)
-
-    def send(self, state: Tracked | Totalled) -> Array:
-        """Return the weights after the step, and behind them the tracker or the sum, (2 L C,)."""
-        return state.following.reshape(-1)
-
-    def receive(self, state: Tracked | Totalled, received: Received, samples: Samples) -> Tracked | Totalled:
-        """Average the weights, and average the trackers or take in the received sums."""
-        own, shape = state.following.reshape(-1), state.weights.shape
-        if isinstance(state, Totalled):
-            weights, inflow, sums = (
-                np.empty(state.weights.size),
-                np.empty(state.weights.size),
-                state.received.reshape(-1),
-            )
-            sums = sums.copy()
-            taken = state.combination, received.counts, state.returned
-            take_in(own, received.vectors, *taken, sums, weights, inflow)
-            return state._replace(
-                weights=weights.reshape(shape),
-                inflow=inflow.reshape(shape),
-                received=sums.reshape(state.received.shape),
-            )
-        weights, tracker = average(own, received.vectors, state.combination, received.counts).reshape(2, *shape)
-        return state._replace(weights=weights.copy(), tracker=tracker.copy())
-
-    def weights(self, state: Tracked | Totalled) -> Array:
-        """Return theta_i."""
-        return state.weights
+    @property
+    def keys(self) -> tuple[()]:
+        """Nothing."""
+        return ()
 
     @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
+    def page(self) -> Page:
+        """The functions for what is sent."""
         if self.sends == "trackers":
-            return CompiledParameterRule(
-                CompiledPhase(_mix), "following", np.zeros(0), CompiledPhase(_track, from_weights)
-            )
-        return CompiledParameterRule(
-            CompiledPhase(_receive), "following", np.zeros(0), CompiledPhase(_add, from_weights)
-        )
-
-
-@cached_njit
-def take_in(
-    own: ReadOnly,
-    vectors: ReadOnly,
-    weights: Array,
-    counts: ReadOnly,
-    returned: ReadOnly,
-    sums: Array,
-    mean: Array,
-    inflow: Array,
-) -> None:
-    """Average weights with those that have arrived, and keep the sums behind them.
-
-    Parameters
-    ----------
-    own : Array
-        The node's weights after its step, and its sum, (2 n,).
-    vectors : Array
-        Its neighbours', (deg, 2 n).
-    weights, counts : Array
-        a_ij, and the weight of each message in the average; 0 where nothing has arrived, (deg,).
-    returned : Array
-        1, and 0 where the neighbour does not receive the node's sum, (deg,).
-    sums : Array
-        The newest sums that it has received, (deg n,), brought up to date.
-    mean, inflow : Array
-        Filled with the new weights, and with ``sum_j a_ij (s_j - s_i)``, (n,), each sum where it is received.
-    """
-    size = len(mean)
-    for k in range(size):
-        mean[k] = own[k]
-        inflow[k] = 0.0
-    for j in range(len(vectors)):
-        weight = weights[j] * counts[j]
-        for k in range(size):
-            if counts[j] != 0.0:
-                mean[k] += weight * (vectors[j, k] - own[k])
-                sums[j * size + k] = vectors[j, size + k]
-            inflow[k] += weights[j] * (sums[j * size + k] - returned[j] * own[size + k])
-
-
-# The state of a node that sends sums, as a vector: weights, inflow, the vector sent, 4 L C numbers; deg L C received
-# ones; then a_ij, and whether each neighbour receives its sum.
-
-
-@cached_njit
-def _add(given: PhaseArguments) -> None:
-    """Step along the gradient and the inflow, and add the step to the sum."""
-    state = given.state
-    size = len(given.weights)
-    for k in range(size):
-        step = (state[k] - given.weights[k]) + state[size + k]
-        state[2 * size + k] = state[k] - step
-        state[3 * size + k] += step
-
-
-@cached_njit
-def _receive(given: PhaseArguments) -> None:
-    """Average the weights, and take in the received sums."""
-    state = given.state
-    size, degree = len(given.weights), len(given.vectors)
-    own, sums = state[2 * size : 4 * size], state[4 * size : (4 + degree) * size]
-    end = (4 + degree) * size
-    combined, returned = state[end : end + degree], state[end + degree : end + 2 * degree]
-    take_in(own, given.vectors, combined, given.counts, returned, sums, state[:size], state[size : 2 * size])
-
-
-# Of a node that sends trackers: weights, tracker, gradient, the vector sent, 5 L C numbers; then a_ij.
-
-
-@cached_njit
-def _track(given: PhaseArguments) -> None:
-    """Take the gradient into the tracker, and step along it."""
-    state = given.state
-    size = len(given.weights)
-    for k in range(size):
-        gradient = (state[k] - given.weights[k]) / given.eta
-        state[size + k] += gradient - state[2 * size + k]
-        state[2 * size + k] = gradient
-        state[3 * size + k] = state[k] - given.eta * state[size + k]
-        state[4 * size + k] = state[size + k]
-
-
-@cached_njit
-def _mix(given: PhaseArguments) -> None:
-    """Average both."""
-    state = given.state
-    size = len(given.weights)
-    own, combined = state[3 * size : 5 * size], state[5 * size : 5 * size + len(given.vectors)]
-    average_in(own, given.vectors, combined, given.counts, state[: 2 * size])
+            return Page(Tracked, "following", average_both, track, "weights")
+        return Page(Totalled, "following", take_in, add_step, "weights")

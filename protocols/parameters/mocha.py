@@ -2,24 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    PhaseArguments,
-    Received,
-    Samples,
-    from_weights,
-    to_second,
-)
+from kernelswarm.protocols.parameters.contract import Received
 from kernelswarm.protocols.parameters.least_squares import decompose
 from kernelswarm.protocols.parameters.neighbours import Penalized
+from kernelswarm.protocols.parameters.numpy_vectors import Page, Seen
 
 LONG_LOOPS = True
 
@@ -27,9 +20,21 @@ LONG_LOOPS = True
 class Related(NamedTuple):
     """The state of a node of multitask learning with learned relations."""
 
-    weights: Array  # (L, C)
-    adapted: Array  # (L, C) the vector sent
-    penalty: float
+    weights: Annotated[Array, "LC"]  # theta_i
+    adapted: Annotated[Array, "LC"]  # psi_i, the vector sent
+
+
+def adapt(keys: tuple[float], state: Related, samples: Seen) -> Related:
+    """psi_i = theta_i - eta grad_i"""
+    return Related(state.weights, samples.stepped)
+
+
+def hold(keys: tuple[float], state: Related, received: Received, samples: Seen) -> Related:
+    """theta_i = m + [D Omega inv(Omega + eta c I)]_i"""
+    (penalty,) = keys
+    pull = samples.eta * penalty
+    relate(state.adapted.reshape(-1), received.vectors, received.counts, pull, state.weights.reshape(-1))
+    return state
 
 
 @dataclass(frozen=True)
@@ -55,48 +60,15 @@ class Mocha(Penalized):
         The rounds from one message, and pull, to the next, at least 1; in those between nodes learn alone.
     """
 
-    step: ClassVar[Step] = "implicit"
-
-    def begin(self, neighborhood: Neighborhood, weights: Array) -> Related:
-        return Related(weights, weights, self.strength)
-
-    def adapt(self, state: Related, samples: Samples) -> Related:
-        return state._replace(adapted=samples.descend(state.weights))
-
-    def send(self, state: Related) -> Array:
-        """Return psi_i."""
-        return state.adapted.reshape(-1)
-
-    def receive(self, state: Related, received: Received, samples: Samples) -> Related:
-        """Find the relations, and take the penalty's step."""
-        weights = np.empty(state.weights.shape)
-        relate(
-            state.adapted.reshape(-1),
-            received.vectors,
-            received.counts,
-            float(samples.eta * state.penalty),
-            weights.reshape(-1),
-        )
-        return state._replace(weights=weights)
-
-    def weights(self, state: Related) -> Array:
-        """Return theta_i."""
-        return state.weights
+    page: ClassVar = Page(Related, "adapted", hold, adapt, "weights")
 
     @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        return CompiledParameterRule(
-            CompiledPhase(_hold), "adapted", np.zeros(0), CompiledPhase(to_second, from_weights)
-        )
+    def keys(self) -> tuple[float]:
+        """c."""
+        return (self.strength,)
 
-
-@cached_njit
-def _hold(given: PhaseArguments) -> None:
-    """Take the penalty's step; the state is the weights, what is sent (L C,), and the penalty."""
-    state = given.state
-    size = len(given.weights)
-    relate(state[size : 2 * size], given.vectors, given.counts, given.eta * state[2 * size], state[:size])
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Related:
+        return Related(weights, weights)
 
 
 @cached_njit

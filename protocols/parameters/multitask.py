@@ -1,34 +1,38 @@
 """Multitask diffusion: every node has weights of its own, held to its neighbours' by a penalty."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.core.compiling import cached_njit
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    PhaseArguments,
-    Received,
-    Samples,
-    from_weights,
-    to_second,
-)
-from kernelswarm.protocols.parameters.neighbours import PenalizedStepping, average, average_in
-
-LONG_LOOPS = True
+from kernelswarm.protocols.parameters.contract import Received
+from kernelswarm.protocols.parameters.neighbours import PenalizedStepping, averaged
+from kernelswarm.protocols.parameters.numpy_vectors import Page, Seen
 
 
 class Held(NamedTuple):
     """The state of a node of multitask diffusion."""
 
-    weights: Array  # (L, C)
-    adapted: Array  # (L, C) the vector sent
-    strengths: Array  # (deg,) c rho_ij
-    others: Array  # (deg,) the degree of each neighbour
+    weights: Annotated[Array, "LC"]  # theta_i
+    adapted: Annotated[Array, "LC"]  # psi_i, the vector sent
+    strengths: Annotated[Array, "d"]  # c rho_ij
+    degrees: Annotated[Array, "d"]  # of the neighbours
+
+
+def adapt(keys: tuple[float, float], state: Held, samples: Seen) -> Held:
+    """psi_i = theta_i - eta grad_i"""
+    return Held(state.weights, samples.stepped, state.strengths, state.degrees)
+
+
+def hold(keys: tuple[float, float], state: Held, received: Received, samples: Seen) -> Held:
+    """theta_i = psi_i - eta c sum_j rho_ij (psi_i - psi_j)"""
+    _, implicit = keys
+    part = samples.eta * state.strengths
+    if implicit:
+        part = part / (1.0 + part * (len(part) + state.degrees))
+    return Held(averaged(state.adapted, received, part), state.adapted, state.strengths, state.degrees)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Multitask(PenalizedStepping):
         The rounds from one message, and pull, to the next, at least 1; in those between nodes learn alone.
     """
 
+    page: ClassVar = Page(Held, "adapted", hold, adapt, "weights")
+
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Held:
         """Return the weights, and the strength of each neighbour's pull."""
         strengths = self.strength * neighborhood.weights
@@ -62,43 +68,3 @@ class Multitask(PenalizedStepping):
                 "from 0"
             )
         return Held(weights, weights, strengths, np.array(neighborhood.degrees, dtype=np.float64))
-
-    def adapt(self, state: Held, samples: Samples) -> Held:
-        return state._replace(adapted=samples.descend(state.weights))
-
-    def send(self, state: Held) -> Array:
-        """Return psi_i."""
-        return state.adapted.reshape(-1)
-
-    def receive(self, state: Held, received: Received, samples: Samples) -> Held:
-        """Move towards the neighbours."""
-        part = samples.eta * state.strengths
-        if self.step == "implicit":
-            part = part / (1.0 + part * (len(state.others) + state.others))
-        own = state.adapted
-        return state._replace(
-            weights=average(own.reshape(-1), received.vectors, part, received.counts).reshape(own.shape)
-        )
-
-    def weights(self, state: Held) -> Array:
-        """Return theta_i."""
-        return state.weights
-
-    @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        receive, adapt = CompiledPhase(_hold), CompiledPhase(to_second, from_weights)
-        return CompiledParameterRule(receive, "adapted", np.array([float(self.step == "implicit")]), adapt)
-
-
-@cached_njit
-def _hold(given: PhaseArguments) -> None:
-    """Move towards the neighbours; the state is the weights, what is sent (L C,), and strengths and degrees (deg,)."""
-    state = given.state
-    size, degree = len(given.weights), len(given.vectors)
-    part = np.empty(degree)
-    for j in range(degree):
-        part[j] = given.eta * state[2 * size + j]
-        if given.numbers[0] != 0.0:
-            part[j] = part[j] / (1.0 + part[j] * (degree + state[2 * size + degree + j]))
-    average_in(state[size : 2 * size], given.vectors, part, given.counts, state[:size])

@@ -1,7 +1,5 @@
 """How neighbours' weights are averaged, or held together by a penalty."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
@@ -11,8 +9,10 @@ import numpy as np
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import DataSize, Neighborhood, Step, significant, take_published
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
+from kernelswarm.protocols.core.fields import flat
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.contract import Vectors
+from kernelswarm.protocols.parameters.contract import Received
+from kernelswarm.protocols.parameters.numpy_vectors import NumpyVectors
 from kernelswarm.ranges import PENALTY
 from kernelswarm.refused_key import RefusedKey
 
@@ -53,21 +53,30 @@ def waits(every: float, counts: ReadOnly) -> bool:
 def average(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly) -> Array:
     """Compute ``own + sum_j counts[j] weights[j] (vectors[j] - own)`` from (n,), (deg, n), (deg,) and (deg,)."""
     mean = np.empty(len(own))
-    average_in(own, vectors, weights, counts, mean)
+    average_in(own, Received(own, vectors, counts), weights, mean)
     return mean
 
 
 @cached_njit
-def average_in(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly, mean: Array) -> None:
-    """Fill ``mean`` (n,) with :func:`average`."""
-    for k in range(len(own)):
-        mean[k] = own[k]
-    for j in range(len(vectors)):
-        weight = weights[j] * counts[j]
+def averaged(own: ReadOnly, received: Received, weights: Array) -> Array:
+    """Compute ``own + sum_j counts_j weights_j (vectors_j - own)`` of an array that is sent."""
+    mean = np.empty_like(own)
+    average_in(own, received, weights, mean)
+    return mean
+
+
+@cached_njit
+def average_in(own: ReadOnly, received: Received, weights: Array, mean: Array) -> None:
+    """Fill ``mean`` with :func:`averaged`."""
+    mine, found = flat(own), flat(mean)
+    for k in range(len(mine)):
+        found[k] = mine[k]
+    for j in range(len(received.counts)):
+        weight = weights[j] * received.counts[j]
         if weight == 0.0:
             continue
-        for k in range(len(own)):
-            mean[k] += weight * (vectors[j, k] - own[k])
+        for k in range(len(mine)):
+            found[k] += weight * (received.vectors[j, k] - mine[k])
 
 
 @njit_no_refcount
@@ -108,7 +117,7 @@ USUAL = 0.1
 
 
 @dataclass(frozen=True)
-class Penalized(Vectors):
+class Penalized(NumpyVectors):
     """A protocol with a penalty.
 
     Parameters
@@ -190,7 +199,7 @@ def refuse_waiting(every: int) -> None:
 
 
 @dataclass(frozen=True)
-class Stepping(Vectors):
+class Stepping(NumpyVectors):
     """A protocol whose nodes step along gradients.
 
     Parameters
@@ -201,7 +210,9 @@ class Stepping(Vectors):
         The papers' explicit step in one key; it goes before ``step``.
     """
 
-    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
+    step: Step = field(  # type: ignore[misc]  # a key here
+        default="implicit", metadata={"as_published": "explicit"}
+    )
     as_published: bool = False
 
     def __post_init__(self) -> None:
@@ -212,3 +223,8 @@ class Stepping(Vectors):
 @dataclass(frozen=True)
 class PenalizedStepping(Stepping, Penalized):
     """A protocol of ADMM whose nodes step along gradients."""
+
+    @property
+    def keys(self) -> tuple[float, float]:
+        """The penalty, and 1 for implicit steps, 0 for explicit ones."""
+        return self.strength, float(self.step == "implicit")

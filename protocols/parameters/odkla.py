@@ -1,33 +1,34 @@
 """ODKLA: the alternating direction method of multipliers on random features, linearised and online."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.contract import (
-    CompiledParameterRule,
-    CompiledPhase,
-    PhaseArguments,
-    Received,
-    Samples,
-    from_weights,
-)
+from kernelswarm.protocols.parameters.contract import Received
 from kernelswarm.protocols.parameters.neighbours import PenalizedStepping, Tolerant, differences, refuse_waiting
-
-LONG_LOOPS = True
+from kernelswarm.protocols.parameters.numpy_vectors import Page, Seen
 
 
 class Linearized(NamedTuple):
     """The state of a node of the linearised method."""
 
-    weights: Array  # (L, C)
-    dual: Array  # (L, C) the sum of its edges' dual variables
+    weights: Annotated[Array, "LC"]  # theta_i
+    dual: Annotated[Array, "LC"]  # g_i, the sum of its edges' dual variables
     penalty: float  # rho
+
+
+def multiply(keys: tuple[float, float], state: Linearized, received: Received, samples: Seen) -> Linearized:
+    """Take the dual's step of the round before, by its weights, and then the weights'."""
+    rho, sums = state.penalty, differences(received.last_sent, received.vectors, received.counts)
+    apart = rho * sums.reshape(state.dual.shape)
+    dual = state.dual + apart
+    curvature = 2.0 * rho * total(received.counts) + 1.0 / samples.eta
+    gradient = (state.weights - samples.stepped) / samples.eta
+    return Linearized(state.weights - (gradient + dual + apart) / curvature, dual, rho)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Odkla(PenalizedStepping, Tolerant):
         1: over rounds without messages duals would push on, and weights grow without bound.
     """
 
+    page: ClassVar = Page(Linearized, "weights", multiply, receive_steps="weights")
+
     tolerant: bool = field(default=True, metadata={"as_published": False})
 
     def __post_init__(self) -> None:
@@ -64,44 +67,3 @@ class Odkla(PenalizedStepping, Tolerant):
         """Return the weights, and no dual."""
         self.refuse_one_way(neighborhood)
         return Linearized(weights, np.zeros_like(weights), self.strength)
-
-    def adapt(self, state: Linearized, samples: Samples) -> Linearized:
-        """Change nothing: the step needs the neighbours' weights."""
-        return state
-
-    def send(self, state: Linearized) -> Array:
-        """Return theta_i."""
-        return state.weights.reshape(-1)
-
-    def receive(self, state: Linearized, received: Received, samples: Samples) -> Linearized:
-        """Take the dual's step of the round before, by its weights, and then the weights'."""
-        rho, shape = state.penalty, state.weights.shape
-        apart = rho * differences(received.last_sent, received.vectors, received.counts).reshape(shape)
-        dual = state.dual + apart
-        curvature = 2.0 * rho * total(received.counts) + 1.0 / samples.eta
-        gradient = samples.gradient(state.weights)
-        return state._replace(weights=state.weights - (gradient + dual + apart) / curvature, dual=dual)
-
-    def weights(self, state: Linearized) -> Array:
-        """Return theta_i."""
-        return state.weights
-
-    @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        return CompiledParameterRule(CompiledPhase(_multiply, from_weights), "weights", np.zeros(0))
-
-
-@cached_njit
-def _multiply(given: PhaseArguments) -> None:
-    """Take both steps; the state is the weights (L C,), the dual (L C,) and rho."""
-    state = given.state
-    size = len(given.weights)
-    rho = state[2 * size]
-    apart = differences(given.last_sent, given.vectors, given.counts)
-    curvature = 2.0 * rho * total(given.counts) + 1.0 / given.eta
-    for k in range(size):
-        apart[k] *= rho
-        state[size + k] += apart[k]
-        gradient = (state[k] - given.weights[k]) / given.eta
-        state[k] -= (gradient + state[size + k] + apart[k]) / curvature

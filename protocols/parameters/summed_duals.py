@@ -337,15 +337,22 @@ def inner(given: PhaseArguments, last_sent: ReadOnly, vectors: ReadOnly, counts:
 
 
 @cached_njit
+def _none(given: PhaseArguments) -> Array:
+    """Return no vectors, of the length of the protocol's own."""
+    width = int(given.state[len(given.state) - PLACES + WIDTH])
+    return np.empty((0, width))
+
+
+@cached_njit
 def _start_adapting(given: PhaseArguments) -> None:
     """Step from the protocol's own weights."""
-    phase_at(int(given.numbers[ADAPT_START]))(inner(given, given.last_sent, given.vectors, given.counts))
+    phase_at(int(given.numbers[ADAPT_START]))(inner(given, given.last_sent, _none(given), given.counts))
 
 
 @cached_njit
 def _start_receiving(given: PhaseArguments) -> None:
     """Step from the protocol's own weights."""
-    phase_at(int(given.numbers[RECEIVE_START]))(inner(given, given.last_sent, given.vectors, given.counts))
+    phase_at(int(given.numbers[RECEIVE_START]))(inner(given, given.last_sent, _none(given), given.counts))
 
 
 @cached_njit
@@ -353,7 +360,7 @@ def _adapt(given: PhaseArguments) -> None:
     """Let the protocol adapt to the samples, and add up the weights that it sends then."""
     state = given.state
     if int(given.numbers[ADAPT]) != NONE:
-        phase_at(int(given.numbers[ADAPT]))(inner(given, given.last_sent, given.vectors, given.counts))
+        phase_at(int(given.numbers[ADAPT]))(inner(given, given.last_sent, _none(given), given.counts))
     places = state[len(state) - PLACES :]
     size, width, sent = int(places[SIZE]), int(places[WIDTH]), int(places[SENT])
     begin, kept = int(places[KNOWN]), int(given.numbers[ROUNDS])

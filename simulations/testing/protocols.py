@@ -149,6 +149,8 @@ def check_distance(distance: Distance) -> None:
         It is no distance.
     """
     with checked("distance", distance):
+        for flag in ("smooth", "degree"):
+            require(hasattr(distance, flag), distance, f"a distance declares {flag}")
         generator = np.random.default_rng(0)
         for outputs in (1, 4):
             own = sealed(generator.normal(size=(BATCH, outputs)))
@@ -170,6 +172,9 @@ def check_distance(distance: Distance) -> None:
                     require_close(
                         here.curvatures, same, distance, "where smooth, one bound for all values", relative=0.0
                     )
+                else:
+                    varied = bool(np.ptp(here.curvatures) > 0.0)
+                    require(varied, distance, "one bound for all values is smooth = True, as explicit steps need")
             _same_compiled(distance, own, answers, strengths, found)
             if fulfils(distance, ConstrainedDistance):
                 _is_a_constraint(distance, own, answers)

@@ -331,6 +331,7 @@ BROKEN = {
             "the derivative",
         ),
         (broken(AbsoluteDistance, smooth=True)(), "one bound for all values"),
+        (broken(SquaredDistance, smooth=False)(), "one bound for all values is smooth = True"),
         (
             broken(
                 SquaredDistance,

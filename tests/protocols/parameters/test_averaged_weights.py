@@ -148,7 +148,8 @@ def test_a_far_larger_step_than_explicit_ones_bear_is_sound():
 class Constant:
     """Samples on which the step is always the same."""
 
-    eta = 1.0
+    eta, batch_size = 1.0, 1
+    features, targets, lambdas = np.zeros((1, 4)), np.zeros((1, 1)), np.zeros(4)
 
     def __init__(self, step: np.ndarray) -> None:
         self.step = step
