@@ -112,9 +112,21 @@ class KeptCode:
         """Compile the function each time."""
         self._enabled = False
 
+    def name_apart(self) -> None:
+        """Give a function that closes over others a name for linking that no other function has.
+
+        numba tells such functions apart by the number in which a process meets them. Two of them that two processes
+        have kept may have the same one, and a third process that loads both would run one in the place of the other.
+        """
+        plain = name_of(self._function)
+        if "<" in plain and plain == self._function.__qualname__:
+            held = packed((self._origin(), self._function.__code__.co_firstlineno, _held(self._function)))
+            known = uuid.uuid4().hex if held is None else hashlib.sha256(held).hexdigest()
+            self._function.__qualname__ = f"{plain}{APART}{known[:20]}"
+
     @property
     def _name(self) -> str:
-        function = self._function.__qualname__.replace("<", "").replace(">", "")
+        function = name_of(self._function).replace("<", "").replace(">", "")
         return f"{Path(self._file).stem}.{function}"
 
     def _origin(self) -> bytes | None:
@@ -139,6 +151,15 @@ class KeptCode:
         return f"{self._name}-{hashlib.sha256(identity).hexdigest()[:20]}{SUFFIX}"
 
 
+APART = "@"
+"""Between a function's name and what tells it from others of that name."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function as it was written."""
+    return function.__qualname__.partition(APART)[0]
+
+
 def _held(function: Callable[..., Any]) -> list[Any]:
     """Return what a function closes over; of a compiled function where that comes from and what it holds in its turn,
     since numba writes another name for it in each process."""
@@ -147,7 +168,7 @@ def _held(function: Callable[..., Any]) -> list[Any]:
         held = cell.cell_contents
         inner = getattr(held, "py_func", None)
         if inner is not None:
-            held = KeptCode(inner)._origin(), inner.__qualname__, inner.__code__.co_firstlineno, _held(inner)
+            held = KeptCode(inner)._origin(), name_of(inner), inner.__code__.co_firstlineno, _held(inner)
             if held[0] is None:
                 return [cell.cell_contents]  # of no known source: no other process finds it
         found.append(held)

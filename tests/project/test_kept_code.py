@@ -344,3 +344,42 @@ def test_simulations_run_with_compilation_switched_off():
     command = [sys.executable, "-c", SIMULATION]
     runs = [subprocess.run(command, capture_output=True, text=True, check=True, env={**env, **way}) for way in ways]
     assert runs[0].stdout == runs[1].stdout
+
+
+APART = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pkg.caller import added
+found = None
+for each in sys.argv[2:]:
+    found = added(float(each), found)
+print(found(1.0))
+"""
+
+
+def test_functions_of_one_name_that_two_processes_have_kept_do_not_run_for_each_other(tmp_path):
+    # Each process gives its function the same number, by which numba's names for linking differ.
+    code = """
+def added(factor, other=None):
+    @compiled
+    def alone(x):
+        return factor * x
+
+    if other is None:
+        return alone
+
+    @compiled
+    def both(x):
+        return alone(x) + 10.0 * other(x)
+
+    return both
+"""
+    package(tmp_path, "", "x", caller=code)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("NUMBA_CACHE_DIR", None)
+
+    def found(*factors):
+        command = [sys.executable, "-c", APART, str(tmp_path), *map(str, factors)]
+        return float(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
+
+    assert [found(3), found(5), found(3, 5), found(5, 3)] == [3.0, 5.0, 35.0, 53.0]
