@@ -69,6 +69,7 @@ class KeptCode:
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled form for some types, or None."""
+        self._name_apart()  # numba asks here before it compiles anything
         name, origin = self._place(sig), self._origin()
         if name is None or origin is None:
             return None
@@ -112,7 +113,7 @@ class KeptCode:
         """Compile the function each time."""
         self._enabled = False
 
-    def name_apart(self) -> None:
+    def _name_apart(self) -> None:
         """Give a function that closes over others a name for linking that no other function has.
 
         numba tells such functions apart by the number in which a process meets them. Two of them that two processes

@@ -77,8 +77,6 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
         keep_by(self, self.kept)
 
     def _as_stated(self, sig: Any) -> Any:
-        if hasattr(self, "kept"):
-            self.kept.name_apart()
         with uncollected(), interruptible(), optimised(self._long):
             return super().compile(sig)
 
