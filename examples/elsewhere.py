@@ -107,7 +107,11 @@ def deviation(said, arrays, x):
         rest = (own - np.sum((rows @ triangle(arrays["posterior_factor"])) ** 2, axis=1)) / ridge
     inside = np.linalg.solve(triangle(arrays["posterior_root"]).T, rows.T)
     variance = scale * (np.sum(inside**2, axis=0) + np.maximum(rest, 0.0))
-    return np.sqrt((1.0 + variance)[:, None] * arrays["posterior_noise"]) * (1.0 if units is None else units)
+    noise = 1.0
+    if "posterior_levels" in arrays:  # it varies with the input
+        shift, least, greatest = arrays["posterior_levels"][:3]
+        noise = np.exp(shift + np.clip(rows @ arrays["posterior_levels"][3:], least, greatest))
+    return np.sqrt((noise + variance[:, None]) * arrays["posterior_noise"]) * (1.0 if units is None else units)
 
 
 def triangle(packed):

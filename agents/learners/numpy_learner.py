@@ -403,7 +403,8 @@ def _samples(given: StepArguments) -> GradientArguments:
 @cached_njit
 def _asked(given: GradientArguments) -> At:
     """Return what slopes are asked at: a step without its gradients."""
-    (size, inputs), outputs = given.points.shape, given.values.shape[1]
+    # Points to be replayed may follow the node's own samples.
+    (size, outputs), inputs = given.values.shape, given.points.shape[1]
     own, nothing = own_numbers(given.numbers), table(given.scratch, 0, 0, 0)
     lost = line(given.scratch, 0, 1)
     lost[0] = 0.0

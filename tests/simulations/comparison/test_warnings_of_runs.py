@@ -30,4 +30,4 @@ def test_a_text_of_all_runs_is_said_once_and_one_of_some_with_their_names(
     assert [text.split(":")[0] for text in warnings_of({"protocol.name": ["isolated", "consensus"]})] == ["all runs"]
     found = warnings_of({"topology": [{"name": "file", "path": "loop.txt"}, {"name": "ring", "nodes": 3}]})
     assert len(found) == 1
-    assert sorted(found[0].split(": ")[0].split("; ")) == ["file, seed 0", "file, seed 1"]
+    assert sorted(found[0].split(": ")[0].split("; ")) == ["loop.txt, seed 0", "loop.txt, seed 1"]
