@@ -118,15 +118,6 @@ def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, ow
     )
 
 
-def resolved_part(part: Part, learner: Learner, points: Array, targets: Array, outputs: int) -> Part:
-    """Return a part beside the learner, such as its kernel, in numbers; as :func:`resolved_learner`."""
-    if not automatic_keys(part):
-        return part
-    suited: Any = part
-    changed: Part = suited.resolved(Sample(points, targets, learner.loss, outputs, learner.batch_size, _unknown))
-    return changed
-
-
 def resolved_rule(
     rule: Part, learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners, neighbors: float
 ) -> Part:

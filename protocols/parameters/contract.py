@@ -18,7 +18,7 @@ from numba import types
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Exchange, Neighborhood, Rule, SendsVectors, StackedRule
 from kernelswarm.protocols.core.addresses import MATRIX, NUMBERS, VECTOR_OUT, Compiled, at
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.core.compiling import ReadOnly
 from kernelswarm.protocols.core.contiguous import PassedTuple
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.ranges import Range, check_ranges
@@ -304,18 +304,3 @@ def _read(state: Any, own: Array, begin: int) -> tuple[Any, int]:
         fields.append(own[begin:end].reshape(shape) if shape else float(own[begin]))
         begin = end
     return type(state)(*fields), begin
-
-
-@cached_njit
-def from_weights(given: PhaseArguments) -> None:
-    """Step from the node's own weights."""
-    for k in range(len(given.weights)):
-        given.weights[k] = given.state[k]
-
-
-@cached_njit
-def to_second(given: PhaseArguments) -> None:
-    """Keep the weights after the step as the state's second field."""
-    weights = given.weights
-    for k in range(len(weights)):
-        given.state[len(weights) + k] = weights[k]
