@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,34 +193,39 @@ HEADINGS = {
 """The columns of the table."""
 
 
-def pair(mean: float, deviation: float, small: bool = False) -> str:
+def plainly(means: Iterable[float]) -> bool:
+    """Return whether a column writes its numbers without powers of ten, since some of them need none."""
+    return any(1e-3 <= abs(mean) < 1e6 for mean in means)
+
+
+def pair(mean: float, deviation: float, plain: bool = False) -> str:
     """Write a mean with its deviation: two significant digits of the deviation decide how many the mean has.
 
-    ``small`` numbers have decimals and no power of ten, as the others in their column have.
+    ``plain`` numbers have no power of ten from 1e-8 to 1e9, as the others of their column have none.
 
     Examples
     --------
     >>> pair(0.41234, 0.0123), pair(1523456.0, 20000.0), pair(16.0, float("nan"))
     ('0.412 ± 0.012', '(1.523 ± 0.020)e6', '16')
-    >>> pair(0.000166, 0.000054), pair(0.000166, 0.000054, small=True)
+    >>> pair(0.000166, 0.000054), pair(0.000166, 0.000054, plain=True)
     ('(1.66 ± 0.54)e-4', '0.000166 ± 0.000054')
     """
     if not math.isfinite(mean):
         return "–"
-    center, spread, exponent = rounded(mean, deviation, small)
+    center, spread, exponent = rounded(mean, deviation, plain)
     suffix = f"e{exponent}" if exponent else ""
     if not spread:
         return center + suffix
     return f"({center} ± {spread}){suffix}" if suffix else f"{center} ± {spread}"
 
 
-def rounded(mean: float, deviation: float, small: bool = False) -> tuple[str, str, int]:
+def rounded(mean: float, deviation: float, plain: bool = False) -> tuple[str, str, int]:
     """Return mean and deviation with the same decimals, and the power of ten taken out of both; no deviation is ""."""
     # Equal runs leave a deviation at rounding level, which must not ask for sixteen digits of the mean.
     spread = deviation if math.isfinite(deviation) and deviation > 1e-12 * abs(mean) else 0.0
     largest = max(abs(mean), spread)
     magnitude = math.floor(math.log10(largest)) if largest > 0 else 0
-    exponent = magnitude if magnitude >= 6 or magnitude < (-8 if small else -3) else 0
+    exponent = 0 if (-8 <= magnitude < 9 if plain else -3 <= magnitude < 6) else magnitude
     mean, spread, magnitude = mean / 10.0**exponent, spread / 10.0**exponent, magnitude - exponent
     wanted = 1 - math.floor(math.log10(spread)) if spread > 0 else 3 - magnitude
     decimals = max(0, min(wanted, 3 - magnitude))

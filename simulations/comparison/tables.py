@@ -25,6 +25,7 @@ from kernelswarm.simulations.comparison.table_notes import (
     explanation,
     marks,
     pair,
+    plainly,
     rounded,
     row_name,
     supported,
@@ -73,6 +74,11 @@ class Column:
     name: str
     heading: str
     figures: tuple[Figure, ...]
+
+    @property
+    def plain(self) -> bool:
+        """Whether its numbers have no powers of ten."""
+        return plainly(one.mean for one in self.figures)
 
 
 def figure_columns(comparison: Comparison, rows: Sequence[Row], chosen: Sequence[str] = ()) -> list[Column]:
@@ -209,18 +215,19 @@ def as_latex(comparison: Comparison, columns: Sequence[str] = (), spread: bool =
 
 
 def _written(column: Column, spread: bool) -> list[str]:
-    powers = {rounded(one.mean, one.deviation)[2] for one in column.figures if math.isfinite(one.mean) and one.mean}
+    plain, numbers = column.plain, [one for one in column.figures if math.isfinite(one.mean) and one.mean]
+    powers = {rounded(one.mean, one.deviation, plain)[2] for one in numbers}
     shared = powers.pop() if len(powers) == 1 else 0
     heading = escape(column.heading)
     if shared:
         heading += rf" ($\times 10^{{{shared}}}$)"
-    return [heading, *(_cell(one, spread, shared) for one in column.figures)]
+    return [heading, *(_cell(one, spread, shared, plain) for one in column.figures)]
 
 
-def _cell(figure: Figure, spread: bool, shared: int) -> str:
+def _cell(figure: Figure, spread: bool, shared: int, plain: bool) -> str:
     if not math.isfinite(figure.mean):
         return "--"
-    center, deviation, power = rounded(figure.mean, figure.deviation)
+    center, deviation, power = rounded(figure.mean, figure.deviation, plain)
     text = rf"\mathbf{{{center}}}" if figure.best else center
     if spread and deviation:
         text += rf" \pm {deviation}"
@@ -294,7 +301,7 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
     rows = comparison.rows(columns)
     labels = label_columns(comparison, rows)
     chosen = figure_columns(comparison, rows, columns)
-    figures = [[column.heading, *(_plain(one, "", "") for one in column.figures)] for column in chosen]
+    figures = [[column.heading, *(_shown(one, column.plain, "", "") for one in column.figures)] for column in chosen]
     figures.append(runs_column(rows))
     head = sum(_wide(column) + 2 for column in labels)
     blocks: list[list[list[str]]] = [[]]
@@ -435,14 +442,15 @@ def _columns(
     """Return how many columns hold words, and all columns: words escaped, the best numbers between two texts."""
     labels = [[escaped(text) for text in column] for column in label_columns(comparison, rows)]
     figures = [
-        [column.heading, *(_plain(one, *bold) for one in column.figures)]
+        [column.heading, *(_shown(one, column.plain, *bold) for one in column.figures)]
         for column in figure_columns(comparison, rows, chosen)
     ]
     return len(labels), [*labels, *figures, runs_column(rows)]
 
 
-def _plain(figure: Figure, begin: str, end: str) -> str:
-    text = f"{begin}{pair(figure.mean, figure.deviation)}{end}" if figure.best else pair(figure.mean, figure.deviation)
+def _shown(figure: Figure, plain: bool, begin: str, end: str) -> str:
+    text = pair(figure.mean, figure.deviation, plain)
+    text = f"{begin}{text}{end}" if figure.best else text
     return " ".join([text, *(MARKS[kind] for kind in figure.marks)])
 
 

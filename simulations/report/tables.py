@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelswarm.simulations.comparison.table_notes import HEADINGS, MARKS, best, marks, pair, row_name, tuned_columns
+from kernelswarm.simulations.comparison.table_notes import (
+    HEADINGS,
+    MARKS,
+    best,
+    marks,
+    pair,
+    plainly,
+    row_name,
+    tuned_columns,
+)
 from kernelswarm.simulations.records.outcome import METRICS
 from kernelswarm.simulations.records.series import TWINS, last_rows, repeated
 from kernelswarm.simulations.report.digits import TABLE, finite, number, some
@@ -61,6 +70,8 @@ def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _heading(name: str) -> str:
     """Return the words for a column, those of the printed tables where these have it."""
+    if name == "progressive_risk":
+        return "progressive risk (since the evaluation before)"
     return HEADINGS.get(name, name.replace("global", "pooled").replace("_", " "))
 
 
@@ -99,10 +110,10 @@ def _rows(comparison: Comparison) -> dict[str, Any]:
     columns += [{"label": heading, "cells": values} for heading, *values in tuned_columns(comparison)]
     for name, heading in HEADINGS.items():
         if name not in comparison.repeated and any(math.isfinite(row.mean[name]) for row in rows):
-            small = any(abs(row.mean[name]) >= 1e-3 for row in rows)  # one form for all of a column
+            plain = plainly(row.mean[name] for row in rows)
             shown = [
                 " ".join(
-                    [pair(row.mean[name], row.deviation[name], small), *(MARKS[kind] for kind in marks(row, name))]
+                    [pair(row.mean[name], row.deviation[name], plain), *(MARKS[kind] for kind in marks(row, name))]
                 )
                 for row in rows
             ]
@@ -160,7 +171,7 @@ def _pairs(comparison: Comparison) -> dict[str, Any]:
         {
             "label": "by",
             "cells": [number(one.mean) for one in kept],
-            "shown": [pair(one.mean, one.deviation, small=True) for one in kept],
+            "shown": [pair(one.mean, one.deviation, plain=True) for one in kept],
         },
         {
             "label": "in seeds",

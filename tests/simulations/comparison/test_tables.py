@@ -167,6 +167,28 @@ def test_latex_has_the_digits_of_the_terminal_bold_or_not(unit: float) -> None:
         assert on_a_terminal(cell, "") == text.strip("(").partition(" ")[0].partition("e")[0] or unit != 1.0
 
 
+@pytest.mark.parametrize(
+    ("amounts", "written"),
+    [
+        ((679_968.0, 3_312_000.0), ("679968", "3312000")),
+        ((0.0, 3_312_000.0), ("0", "3.312e6")),
+        ((2.0e5, 3.5e9), ("200000", "3.5e9")),
+        ((0.25, 0.000166), ("0.25", "0.000166")),
+    ],
+)
+def test_numbers_of_a_column_have_one_form(amounts: tuple[float, float], written: tuple[str, str]) -> None:
+    found = comparison()
+    runs = tuple(
+        Run(run.cell, run.seed, final={**run.final, "bytes_sent": amounts[run.cell % 2]}) for run in found.runs
+    )
+    found = Comparison(found.keys, found.cells, runs)
+    cells = latex_columns(tables.as_latex(found, ["bytes_sent"], spread=False))
+    ((heading, column),) = [(name, cells) for name, cells in cells.items() if name.startswith("bytes")]
+    text = tables.as_text(found, 200, columns=["bytes_sent"]).splitlines()
+    for cell, row, expected in zip(column, text[2:], written, strict=False):
+        assert on_a_terminal(cell, heading) == expected and re.search(rf" {re.escape(expected)} +\d", row)
+
+
 def test_chosen_columns_are_shown_in_their_order_and_others_not() -> None:
     found = comparison()
     runs = tuple(
