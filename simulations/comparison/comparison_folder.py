@@ -22,6 +22,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.files import held, write_text
 from kernelswarm.simulations.core.messages import GIVEN_GRAPH, plain, shown
 from kernelswarm.simulations.data.file import File, held_by
+from kernelswarm.simulations.experiment.changes import entries
 from kernelswarm.simulations.experiment.experiment import Experiment, file_paths
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.experiment.variation import as_table, cells
@@ -389,9 +390,9 @@ def differences(
     if len(old_cells) == len(new_cells) > 0:
         pairs = [(old.config, new.config) for old, new in zip(old_cells, new_cells, strict=True)]
     found: dict[str, tuple[str | None, str | None]] = {}
-    bases = dict(_entries(before)), dict(_entries(after))
+    bases = dict(entries(before)), dict(entries(after))
     for tables in pairs:
-        old, new = (dict(_entries(table)) for table in tables)
+        old, new = (dict(entries(table)) for table in tables)
         for key in dict.fromkeys([*old, *new]):
             grown = key == "rounds" and old.get(key, 0) <= new.get(key, 0)
             if old.get(key) != new.get(key) and key.split(".")[0] not in UNTOLD and not grown:
@@ -454,11 +455,3 @@ def _described(entry: Mapping[str, Any]) -> Described:
     if not isinstance(found.with_contents, dict) or Path(found.folder).is_absolute() or ".." in parts:
         raise ValueError("a run lies in the folder of its comparison")
     return found
-
-
-def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from _entries(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelswarm.simulations.core.messages import last_words, shown, toml
-from kernelswarm.simulations.experiment.changes import value_at
+from kernelswarm.simulations.experiment.changes import entries, value_at
 from kernelswarm.simulations.experiment.judging import Judgement, Tuned, lower, standard_error
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.records.outcome import CHANGE, RANKED, label
@@ -348,7 +348,7 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
         For each dotted key, its values by the names of the parts.
     """
     tables = [
-        dict(_entries({key: value for key, value in cell.config.items() if key not in APART}))
+        dict(entries({key: value for key, value in cell.config.items() if key not in APART}))
         for cell in comparison.cells
     ]
     found: dict[str, dict[str, list[Any]]] = {}
@@ -434,14 +434,6 @@ def _cell(comparison: Comparison, row: Row | Cell) -> str:
     names = zip(comparison.keys, row.labels, strict=True)
     cell = ", ".join(f"{key.removesuffix('.name')} = {label}" for key, label in names if label != NOT_APPLICABLE)
     return cell or "the experiment"
-
-
-def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _entries(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
 
 
 # The differences that a comparison's paired seeds support, in words: rows, sizes and numbers of seeds.

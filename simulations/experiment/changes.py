@@ -117,6 +117,33 @@ def value_at(table: Mapping[str, Any], key: str) -> Any:
     return value
 
 
+def entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a table and of those in it, each with its dotted key.
+
+    Examples
+    --------
+    >>> dict(entries({"seed": 1, "learner": {"name": "polk"}}))
+    {'seed': 1, 'learner.name': 'polk'}
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from entries(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Return the tables that hold one value at a dotted key.
+
+    Examples
+    --------
+    >>> nested("learner.kernel.bandwidth", "auto")
+    {'learner': {'kernel': {'bandwidth': 'auto'}}}
+    """
+    first, _, rest = key.partition(".")
+    return {first: nested(rest, value) if rest else value}
+
+
 def laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return a learner's table with other keys laid over it; another name keeps the keys that the new one has too."""
     if "name" in change:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,9 @@ import numpy as np
 
 from kernelswarm.simulations.core import notebook
 from kernelswarm.simulations.core.messages import number_of
-from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, RandomValues, differing
+from kernelswarm.simulations.experiment.changes import nested
+from kernelswarm.simulations.experiment.parts import merge
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, RandomValues, as_table, differing
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
 from kernelswarm.simulations.records.series import AGAINST, Series, repeated
@@ -412,15 +415,33 @@ def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) 
 
 
 def gather(results: Sequence[Result]) -> Comparison:
-    """Make a comparison of finished runs: runs whose configurations differ in their seed only form one cell."""
-    configs = [
-        {key: value for key, value in result.config.items() if key not in ("seed", "backend")} for result in results
-    ]
+    """Make a comparison of finished runs: runs whose experiments differ in their seed only form one cell.
+
+    Words that each seed's data turned into numbers are words again. Networks from files differ where their edges do.
+    """
+    configs = []
+    for result in results:
+        config = {key: value for key, value in result.config.items() if key not in ("seed", "backend")}
+        for key, word in result.summary.get("automatic", {}).items():
+            config = merge(config, nested(key, word))
+        configs.append(config)
+    places = [place for place, config in enumerate(configs) if config["topology"]["name"] == "file"]
+    edges = {place: _edges(results[place]) for place in places}
+    if len(set(edges.values())) > 1:
+        for place, own in edges.items():
+            table = {**configs[place]["topology"], **as_table(results[place].graph), "edges": own}
+            configs[place] = {**configs[place], "topology": table}
     distinct = [config for place, config in enumerate(configs) if config not in configs[:place]]
     keys, labels = differing(distinct)
     found = tuple(Cell(label, config) for label, config in zip(labels, distinct, strict=True))
     runs = [run_of(distinct.index(config), result) for config, result in zip(configs, results, strict=True)]
     return Comparison(keys, found, tuple(sorted(runs, key=lambda run: (run.cell, run.seed))))
+
+
+def _edges(result: Result) -> str:
+    """Return a digest of a run's network."""
+    network = result.adjacency
+    return sha256(b"".join(part.tobytes() for part in (network.labels, network.offsets, network.neighbors))).hexdigest()
 
 
 def run_of(cell: int, result: Result, folder: Path | None = None, failure: str = "") -> Run:

@@ -334,6 +334,7 @@ def result_of(
         "parts": len(parts),
         "rounds": ending.rounds,
         "seed": experiment.seed,
+        "automatic": network.automatic,
         "verdict": findings,
         "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
         "used_up": _used_up(network, ending.rounds),

@@ -62,7 +62,7 @@ from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.running.footprint import Bounded, functions, messages, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
-from kernelswarm.simulations.running.resolving import refuse_misfit, resolved
+from kernelswarm.simulations.running.resolving import refuse_misfit, resolved, words
 
 LARGEST_GRAPH = 6 * 10**9
 """Bytes that the largest simulated network takes at most while it is made."""
@@ -91,6 +91,8 @@ class Network:
         The rounds after which each node's data is used up; empty where it is endless.
     experiment : Experiment
         The experiment with its automatic keys resolved, and with labels in place of nodes' names.
+    automatic : dict
+        The words that the data turned into numbers, by their dotted keys.
     memory : float
         About the bytes that it takes, without dictionaries.
     """
@@ -102,6 +104,7 @@ class Network:
     rounds: int
     ends: list[int]
     experiment: Experiment
+    automatic: dict[str, Any]
     memory: float
 
     @property
@@ -163,8 +166,10 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     outputs = _outputs_of_all(experiment, source, labels, learners, planned)
     needed = needs(experiment, adjacency, source, outputs)
     require(experiment, needed)
+    given = experiment
     with Bounded("stream", experiment.stream):
         experiment = resolved(experiment, source, labels, float(adjacency.degrees.mean()))
+    automatic = {} if experiment is given else words(given, experiment)
     needed += functions(experiment, adjacency, source, outputs)
     require(experiment, needed)
     learners, size = _learners(experiment, labels), experiment.learner.batch_size
@@ -192,7 +197,8 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         needed.append(kept)
         require(experiment, needed)
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
-    return Network(adjacency, source, plans, outputs, rounds, ends, experiment, sum(need.bytes for need in needed))
+    memory = sum(need.bytes for need in needed)
+    return Network(adjacency, source, plans, outputs, rounds, ends, experiment, automatic, memory)
 
 
 def _conditions(

@@ -25,6 +25,7 @@ from kernelswarm.simulations.core.own_code import OwnCode, is_own
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.pooled import members
+from kernelswarm.simulations.experiment.changes import entries, value_at
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe, in_short
 from kernelswarm.simulations.experiment.registry import part_name
@@ -101,6 +102,16 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
             for fault in experiment.faults
         ),
     )
+
+
+def words(given: Experiment, found: Experiment) -> dict[str, Any]:
+    """Return the words of an experiment that have become numbers in another, by their dotted keys."""
+    numbers = found.to_dict()
+    return {
+        key: word
+        for key, word in entries(given.to_dict())
+        if not isinstance(word, list) and value_at(numbers, key) != word
+    }
 
 
 def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
+from kernelswarm import read_run, write_run
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import cells, network, plots, run_figures
 from kernelswarm.simulations.figures.learned import rebuild
@@ -68,6 +70,23 @@ def test_labels_say_only_what_tells_runs_apart() -> None:
     alike = [believable("consensus", SINE, evaluate_every=k) for k in (5, 10)]
     (panel,) = cells.panels(gather(alike), "risk")
     assert [curve.label for curve in panel.curves] == ["evaluate_every = 5", "evaluate_every = 10"]
+
+
+def test_runs_on_graphs_form_a_row_for_each_graph_whatever_words_become_of_each_seed(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"stream": "sine_regression", "learner": "polk", "protocol": "consensus", "rounds": 10}
+    graphs = nx.path_graph(4), nx.complete_graph(4), nx.star_graph(3)
+    results = [
+        read_run(write_run(simulate(topology=graph, seed=seed, **parts), tmp_path / f"{place}{seed}"))
+        for place, graph in enumerate(graphs)
+        for seed in (0, 1)
+    ]
+    assert results[0].config["learner"]["kernel"] != results[1].config["learner"]["kernel"]
+    assert results[0].summary["automatic"]["learner.kernel.bandwidth"] == "auto"
+    found = gather(results)
+    assert found.keys == ("topology",) and [(run.cell, run.seed) for run in found.runs] == [
+        (cell, seed) for cell in range(3) for seed in (0, 1)
+    ]
+    assert [cell.labels[0] for cell in found.cells] == ["4 nodes, 3 edges", "4 nodes, 6 edges", "4 nodes, 3 edges (2)"]
 
 
 def test_failed_runs_are_drawn_as_far_as_they_came(tmp_path: Path, sketched: list[Figure]) -> None:
