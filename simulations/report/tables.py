@@ -35,6 +35,9 @@ ROWS = 4_000
 
 APART = ("round",)
 
+WINDOWS = {"progressive_risk": " (since the evaluation before)"}
+"""What final figures are means over, where it is not the whole run or its end."""
+
 
 def of_run(result: Result) -> list[dict[str, Any]]:
     """Return the final figures of a run, its nodes and its edges after the last round."""
@@ -50,7 +53,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
         "name": "final",
         "title": "Final figures",
         "columns": [
-            {"label": "figure", "cells": [_heading(name) for name in known]},
+            {"label": "figure", "cells": [_heading(name) + WINDOWS.get(name, "") for name in known]},
             {"label": "value", "cells": [number(value) for value in known.values()], "mixed": True},
         ],
         "note": "; ".join(f"{_heading(name)} is {_heading(TWINS[name])}" for name in TWINS if name in twice),
@@ -70,8 +73,6 @@ def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _heading(name: str) -> str:
     """Return the words for a column, those of the printed tables where these have it."""
-    if name == "progressive_risk":
-        return "progressive risk (since the evaluation before)"
     return HEADINGS.get(name, name.replace("global", "pooled").replace("_", " "))
 
 

@@ -72,8 +72,7 @@ def test_a_page_is_whole_and_asks_for_nothing(either: Path) -> None:
 
 def words(column: str) -> str:
     """What tables, figures and the terminal call a column."""
-    over = " (since the evaluation before)" if column == "progressive_risk" else ""
-    return column.replace("global_", "pooled_").replace("_", " ") + over
+    return column.replace("global_", "pooled_").replace("_", " ")
 
 
 def test_the_tables_of_a_run_are_what_it_measured(folder: Path, result: Result) -> None:
