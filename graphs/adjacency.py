@@ -33,7 +33,7 @@ Hops = npt.NDArray[np.int32]
 def distances_from(adjacency: csr_array, start: int) -> Hops:
     """Return the number of edges between node ``start`` and every node, (V,), by a breadth-first search.
 
-    It is -1 where there is no path.
+    Unreachable nodes have the distance -1.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Adjacency:
     neighbors : array of int32, shape (2 E,)
         Places of the first node's neighbours, of the second's, ...; ascending for each.
     positions : array, shape (V, d), optional
-        The nodes' own positions; None where not all have one.
+        The nodes' own positions, or None unless every node has one.
     graph : networkx.Graph, optional
         The same network, in order: nodes and neighbours ascending.
 
@@ -174,7 +174,7 @@ class Adjacency:
 
     @cached_property
     def positions(self) -> Array | None:
-        """The nodes' own positions, (V, d), in the plane or elsewhere; None where not all have one."""
+        """The nodes' own positions, (V, d), of any dimension d, or None unless every node has one."""
         if self._positions is not None or self.held is None:
             return self._positions
         found = [self.held.nodes[node].get("pos") for node in self.labels.tolist()]
@@ -182,7 +182,7 @@ class Adjacency:
 
     @cached_property
     def names(self) -> list[Name] | None:
-        """The names of the nodes beside their labels, all different; None where they have no names.
+        """The unique names of the nodes beside their labels, or None for nodes without names.
 
         These are their attributes ``name``, or ``label`` where this is text.
         """
@@ -212,7 +212,7 @@ class Adjacency:
         return np.asarray(connected_components(self.matrix, directed=False)[1], dtype=np.int64)
 
     def cut_off(self, places: Sequence[int]) -> list[int]:
-        """Return those of some places, increasing, that are in connected parts of such places only.
+        """Return the given places in ascending order whose connected part has no other places.
 
         Examples
         --------
@@ -239,12 +239,12 @@ class Adjacency:
         return {label: tuple(turned[start:end].tolist()) for label, start, end in ends}
 
     def attributes(self, label: int) -> Mapping[int, Mapping[str, Any]]:
-        """Return those of a node's edges by the label of the other end; none where no edge of the network has any."""
+        """Return the attributes of a node's edges by the label of the other end; empty if no edge has attributes."""
         return {} if self.held is None else self.held[label]
 
     def _as_networkx(self) -> Graph:
         graph: Graph = nx.Graph()
-        label = self.labels.tolist()  # one integer for all edges of a node: those of a million take 0.5 GB
+        label = self.labels.tolist()  # one integer for all edges of a node saves 0.5 GB of a million nodes
         if self._positions is None:
             graph.add_nodes_from(label)
         else:

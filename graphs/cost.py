@@ -45,7 +45,7 @@ def round_cost(
     replay: float = 0.0,
     variances: bool = False,
 ) -> RoundCost:
-    """Count what one round sends when neighbors talk, as under consensus and proximity.
+    """Count the scalars sent in one round by protocols that exchange values, such as consensus and proximity.
 
     For the directed edge (i, j) and b samples of i, node i sends its points (b, p) and j answers with its predictions
     (b, C): ``b (p + C)`` scalars. In the symmetric form i sends its own predictions along, ``b (p + 2 C)`` in all, and

@@ -138,7 +138,7 @@ class Diagnostics:
 
     @property
     def diameter(self) -> int | None:
-        """The diameter, or None where only its bounds are known."""
+        """The diameter, or None if only bounds are known."""
         return self.diameter_lower if self.diameter_lower == self.diameter_upper else None
 
     def describe(self) -> dict[str, str]:

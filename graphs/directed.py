@@ -69,7 +69,7 @@ def is_directed(network: Graph | Adjacency) -> bool:
 
 
 def who_asks(network: Graph | Adjacency, names: Mapping[int, object]) -> str:
-    """Return a text on the number of edges on which only one end asks, with an example; empty where there is none.
+    """Return a sentence with the number of one-way edges and an example, or an empty text without such edges.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def who_asks(network: Graph | Adjacency, names: Mapping[int, object]) -> str:
 
 @dataclass(frozen=True)
 class DirectedRing:
-    """Nodes on a circle, each of which asks the one after it.
+    """Directed ring: each node asks the next node on a circle.
 
     Parameters
     ----------

@@ -26,9 +26,9 @@ class NearestNeighbors:
     Parameters
     ----------
     nodes : int, optional
-        At least 1; as many as there are positions, or 20 where there are none.
+        At least 1; by default the number of positions, or 20 without positions.
     neighbors : int
-        At least 1; all others where there are not so many.
+        At least 1; small networks take all other nodes.
     positions : list of pairs of numbers
         Where nodes 0, 1, 2, ... are, in any unit; the network has them in the unit square, in the same proportions, or
         none where two nodes are at one place. Empty means uniform places in the unit square.

@@ -320,5 +320,5 @@ def connecting_radius(network: Adjacency) -> float:
 
 
 def rounded_up(value: float) -> float:
-    """Return the value with three decimals, rounded up, so that what a message proposes is enough."""
+    """Round up to three decimals, so that a value proposed in a message is sufficient."""
     return ceil(value * 1000) / 1000

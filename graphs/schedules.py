@@ -285,7 +285,7 @@ class Mobile:
             aims = np.where(there[:, np.newaxis], fresh, aims)
 
 
-# The network of those who meet on their way, in place of one of all pairs.
+# The network of nodes that meet on their way, in place of all pairs.
 
 TOGETHER = 2**22
 """Pairs that are held at a time, beside those found."""

@@ -102,7 +102,7 @@ def require_sound(network: Adjacency) -> None:
     Raises
     ------
     ValueError
-        They are none: which of them, and what they must be.
+        An array breaks a rule; the message names the array and the rule.
     """
     labels, offsets, neighbors, places = network.labels, network.offsets, network.neighbors, network.positions
     for name, array in (("labels", labels), ("offsets", offsets), ("neighbors", neighbors)):
@@ -159,7 +159,7 @@ def _called(graph: nx.Graph[Any], nodes: Iterable[Any]) -> list[Any]:
 
 def _refuse_askers(graph: nx.Graph[Any]) -> None:
     if not graph.is_multigraph() and not any(chain.from_iterable(around.values() for _, around in graph.adjacency())):
-        return  # no edge has attributes: to look at those of a million takes seconds
+        return  # no edge has attributes: a loop over a million edges would take seconds
     known = (None, LOWER, HIGHER)
     wrong = [(i, j) for i, j, attributes in graph.edges(data=True) if attributes.get(ASKS) not in known]
     if wrong:
@@ -242,7 +242,7 @@ def _largest_first(part: list[int]) -> tuple[int, int]:
 
 
 def _misplaced(graph: Graph) -> str:
-    """Return a text on a fault of the nodes' positions; empty where nothing is wrong, or where no node has one."""
+    """Return a sentence on invalid or missing positions, or an empty text if all or no nodes have valid ones."""
     places = {node: attributes.get("pos") for node, attributes in graph.nodes(data=True)}
     missing = sorted(node for node, place in places.items() if place is None)
     if len(missing) == len(places):

@@ -1,4 +1,4 @@
-"""The kinds of arrays, by what they hold."""
+"""Type aliases of arrays by content: floats, integers, truth values."""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ ROUTINES = "xxgemm", "xgesv", "ez_xxxevd", "xxpotrf"
 
 
 def _found(module: str, path: str) -> Any:
-    """Return the object of a name in one of numba's modules; None where it is missing."""
+    """Return the object of a name in one of numba's modules, or None if it is missing."""
     try:
         value: Any = importlib.import_module(f"numba.{module}")
     except ImportError:
@@ -82,14 +82,14 @@ def _compiles() -> bool:
 
 
 COMPILES = _compiles()
-"""Whether functions are compiled; otherwise each is what Python makes of it."""
+"""Whether functions are compiled; otherwise they run as plain Python."""
 
 NumbaDispatcher: Any = _found("core.registry", "CPUDispatcher") or object
 """The class of numba's compiled functions."""
 
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return those options of a compiled function that numba knows; of ``_nrt`` False, no references are counted."""
+    """Return the options of a compiled function that this numba knows; ``_nrt`` False counts no references."""
     known: Any = getattr(getattr(NumbaDispatcher, "targetdescr", None), "options", None)
     unknown = [name for name in options if not hasattr(known, name)]
     for name in unknown:
@@ -107,12 +107,12 @@ def finds(dispatcher: Any, kinds: Sequence[Any], entry: Any) -> bool:
 
 
 def place_of(result: Any) -> int:
-    """Return the address of what a function has been compiled to."""
+    """Return the address of a function's machine code."""
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 def call_at(context: Any, builder: Any, pointer: Any, signature: Any, values: Sequence[Any]) -> Any:
-    """Write the call of a compiled function at an address, and what hands on its errors.
+    """Emit the call of a compiled function at an address, with the code that hands on its errors.
 
     The signature is that of the call: in front of the arguments stands the type of the pointer.
     """
@@ -126,8 +126,8 @@ def call_at(context: Any, builder: Any, pointer: Any, signature: Any, values: Se
 
 @contextmanager
 def optimised(long: bool) -> Iterator[None]:
-    """Compile what is compiled in here, and by nobody else, without unrolled loops, and without vectors unless its
-    loops are ``long``; as numba does it where its passes are chosen in another way."""
+    """Within this context, and in this thread alone, compile without unrolled loops, and without vector instructions
+    unless loops are ``long``. Has no effect if this numba chooses its passes in another way."""
     lock = _found("core.compiler_lock", "global_compiler_lock")
     if lock is None:
         _say("global_compiler_lock", AS_NUMBA)
@@ -173,7 +173,7 @@ def _chosen_passes(codegen: Any, long: bool) -> Iterator[None]:
 
     builder, functions = codegen._pass_builder, codegen._function_pass_manager
     codegen._pass_builder = pass_builder
-    # The whole module is optimised after its functions: what is done to these lightly is done to it thoroughly.
+    # The whole module is optimised thoroughly after its functions, so light passes over each function suffice.
     codegen._function_pass_manager = partial(functions, opt=1)
     try:
         yield
@@ -198,7 +198,7 @@ def has_files(dispatcher: Any) -> bool:
 
 
 def packed(value: Any) -> bytes | None:
-    """Return bytes for what a compiled function holds; None where numba has no way to write them."""
+    """Serialize a value held by a compiled function, or return None if numba cannot serialize it."""
     dumps = _found("core.serialize", "dumps")
     if dumps is None:
         _say("serialize.dumps", EACH_TIME)
@@ -207,7 +207,7 @@ def packed(value: Any) -> bytes | None:
 
 
 def parts_of(result: Any) -> bytes | None:
-    """Return a compiled function as it is kept; None where numba writes it in another way."""
+    """Serialize a compiled function, or return None if this numba's format differs."""
     if not (hasattr(result, "_reduce") and hasattr(result, "_rebuild")):
         _say("_reduce or _rebuild", EACH_TIME)
         return None
@@ -218,7 +218,7 @@ def parts_of(result: Any) -> bytes | None:
 
 
 def rebuilt(context: Any, parts: Sequence[Any]) -> Any:
-    """Return a compiled function from what was kept of it; None where numba reads it in another way."""
+    """Rebuild a compiled function from its serialized parts, or return None if this numba's format differs."""
     rebuild = _found("core.compiler", "CompileResult._rebuild")
     if rebuild is None:
         return None
@@ -235,7 +235,7 @@ def fill_tables() -> None:
 
 
 def whole_pickler() -> Any:
-    """Return the module that writes classes and functions out whole, which numba brings; None where there is none."""
+    """Return numba's bundled pickler that serializes classes and functions by value, or None if it is missing."""
     for name in ("numba.cloudpickle", "cloudpickle"):
         with suppress(ImportError):
             return importlib.import_module(name)

@@ -1,7 +1,7 @@
 """Compiled functions on the disk: loaded where the sources that they come from, and the libraries, are still the same.
 
 numba keeps functions as well, and looks at the source of the function alone. Here a function is kept with the contents
-of all that it may hold (:mod:`kernelswarm.sources`), and with a checksum: what is stale, damaged or from elsewhere is
+of all that it may hold (:mod:`kernelswarm.sources`), and with a checksum: a stale, damaged or foreign file counts as
 not there.
 """
 
@@ -77,13 +77,13 @@ class KeptCode:
             found = _read(place / name, origin)
             if found is None:
                 continue
-            with suppress(OSError, ImportError, AttributeError):  # it names what is there no more
+            with suppress(OSError, ImportError, AttributeError):  # it names an object that no longer exists
                 parts = pickle.loads(found)  # noqa: S301  as we wrote it, where nobody else may
                 return rebuilt(target_context, parts)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what has been compiled for some types, in the first folder that takes it."""
+        """Keep the compiled form for some types in the first writable folder."""
         name, origin = self._place(sig), self._origin()
         lifted = any(not loop.can_cache for loop in data.lifted)
         if name is None or origin is None or lifted or data.library.has_dynamic_globals:
@@ -99,7 +99,7 @@ class KeptCode:
         _say_once()
 
     def flush(self) -> None:
-        """Forget what is kept of the function."""
+        """Delete the kept forms of the function."""
         for place in places(self._file):
             for file in place.glob(f"{self._name}-*{SUFFIX}"):
                 with suppress(OSError):
@@ -131,7 +131,7 @@ class KeptCode:
         return f"{Path(self._file).stem}.{function}"
 
     def _origin(self) -> bytes | None:
-        """Return the key of a function's compiled forms, from their sources; None where they are not kept."""
+        """Return the key of a function's compiled forms, a hash of its sources, or None if it cannot be kept."""
         sources = stamp(self._function.__module__, self._file) if self._enabled else None
         if sources is None:
             return None
@@ -141,7 +141,7 @@ class KeptCode:
     def _place(self, sig: Any) -> str | None:
         """Return the name of the file for some types on this processor."""
         types = repr(sig)
-        if " at 0x" in types:  # such as those of functions: they have other names in the next process
+        if " at 0x" in types:  # such as types of functions: they have other names in the next process
             return None
         line = self._function.__code__.co_firstlineno if "<" in self._function.__qualname__ else 0
         cells = _held(self._function)
@@ -162,8 +162,8 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _held(function: Callable[..., Any]) -> list[Any]:
-    """Return what a function closes over; of a compiled function where that comes from and what it holds in its turn,
-    since numba writes another name for it in each process."""
+    """Return the closure values of a function; compiled functions are replaced by their origin, name, line and own
+    closure values, since numba names them anew in each process."""
     found = []
     for cell in function.__closure__ or ():
         held = cell.cell_contents
@@ -178,7 +178,7 @@ def _held(function: Callable[..., Any]) -> list[Any]:
 
 @cache
 def _processor() -> tuple[object, ...]:
-    """Return the machine that numba compiles for: those that share a folder may differ."""
+    """Return numba's target processor: machines that share a folder may differ."""
     try:
         features = _llvm.get_host_cpu_features().flatten()
     except RuntimeError:  # LLVM does not know this processor
@@ -197,20 +197,20 @@ def kept(function: Function) -> Function:
 
 
 def keep(dispatcher: Any) -> None:
-    """Keep a function by contents that numba would keep, and those of this kind that it calls.
+    """Keep a cached numba function, and the cached functions that it calls, by the contents of their sources.
 
-    numba itself would load such a function after what it calls in another file has changed.
+    numba's own cache would still load the function after a callee in another file has changed.
 
     Parameters
     ----------
     dispatcher : numba dispatcher
-        What ``numba.njit(cache=True)`` returns.
+        As returned by ``numba.njit(cache=True)``.
     """
     _keep([dispatcher])
 
 
 def keep_all(module: ModuleType) -> None:
-    """Keep so all that a user's module holds, and what the modules of his hold that he has imported there."""
+    """Apply :func:`keep` to all functions of a user's module and of the user's modules that it imports."""
     modules, found = {module.__name__: module}, [module]
     for own in found:
         inside = [value for value in vars(own).values() if inspect.ismodule(value) and value.__name__ not in modules]
@@ -233,7 +233,7 @@ def _keep(left: list[Any]) -> None:
 
 
 def _named(function: Any) -> Iterator[Any]:
-    """Yield what a function's code may mean by the names in it: its globals, what modules hold, what it closes over."""
+    """Yield the objects that names in a function's code may refer to: globals, members of modules, closure values."""
     names = function.__code__.co_names
     known = [function.__globals__[name] for name in names if name in function.__globals__]
     for cell in function.__closure__ or ():
@@ -262,7 +262,7 @@ def places(file: str, make: bool = False) -> Iterator[Path]:
 
 @cache
 def _lasting(folder: str, given: str, home: str) -> tuple[list[Path], str]:
-    """Return the folders that last, and the name of what holds those of one folder elsewhere."""
+    """Return the lasting cache folders, and the name of the subfolder that stands for this folder elsewhere."""
     whole = Path(folder).resolve()
     apart = f"{whole.name}_{hashlib.sha1(str(whole).encode(), usedforsecurity=False).hexdigest()}"
     if given:
@@ -274,7 +274,7 @@ def _lasting(folder: str, given: str, home: str) -> tuple[list[Path], str]:
 
 
 def _users_folder() -> Path:
-    """Return where a user's programs keep what they can make again, as the system has it."""
+    """Return the system's cache folder of the user."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", "~\\AppData\\Local")).expanduser()
     if sys.platform == "darwin":
@@ -283,7 +283,7 @@ def _users_folder() -> Path:
 
 
 def _temporary(make: bool) -> Path | None:
-    """Return a folder among temporary files that nobody else may write to, since what is kept there is run."""
+    """Return a temporary folder that only this user may write to, since its contents are executed."""
     if not hasattr(os, "getuid"):
         return None
     folders = [os.environ.get("TMPDIR"), "/tmp", "/var/tmp"]  # not the working directory, as tempfile for want of any

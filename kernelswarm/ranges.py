@@ -19,7 +19,7 @@ class Range:
     interval : str
         An interval as mathematics writes it: ``(0, 1]`` holds 1 and not 0, ``[1, inf)`` each finite number from 1 on.
     remedy : str
-        What to do, or what usual values are.
+        The remedy, or usual values.
     *words : object
         Values outside the interval that are allowed, such as "auto" or None.
 
@@ -46,7 +46,7 @@ class Range:
         return (above and below) or value in self.words
 
     def __str__(self) -> str:
-        """Say which values are allowed, as what follows "be"."""
+        """Return the allowed values as words that follow "be"."""
         low, high = self.ends
         if self.high < inf:
             kinds = {"[]": f"from {low} to {high}", "()": f"between {low} and {high}"}
@@ -67,7 +67,7 @@ class Range:
 
 
 def ranges_of(part: type[object]) -> dict[str, Range]:
-    """Return the ranges of a class of parts by key, those of its bases included."""
+    """Return the ranges of a class of parts by key, inherited ones included."""
     return {key: allowed for base in reversed(part.__mro__) for key, allowed in vars(base).get("ranges", {}).items()}
 
 

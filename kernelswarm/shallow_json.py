@@ -38,6 +38,6 @@ def require_shallow(text: bytes) -> None:
 
 
 def parse(text: str | bytes, **keys: Any) -> Any:
-    """Return the value of JSON text; raises ValueError where it is none or too deep. ``keys`` are Python's."""
+    """Parse JSON text; raises ValueError if it is malformed or nested too deeply. ``keys`` go to ``json.loads``."""
     require_shallow(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     return json.loads(text, **keys)

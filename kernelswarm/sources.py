@@ -1,7 +1,7 @@
-"""What a module's functions are compiled from: its source and those of the modules that it imports, by their contents.
+"""Hashes of the sources that a module's functions are compiled from: its own and those of its imports.
 
-A compiled function holds what it calls in other files, and the constants that it found there. Dates say little of
-whether they have changed: ``rsync -a``, ``tar`` and layers of images keep them.
+A compiled function includes its callees and constants from other files. Dates do not show whether these have changed:
+``rsync -a``, ``tar`` and layers of images keep them.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ NAME = re.compile(r"([\w.]+)(?:\s+as\s+\w+)?")
 
 FOR_TYPES = re.compile(r"^([ \t]*)if (?:typing\.)?TYPE_CHECKING:[^\n]*\n(?:\1[ \t]+[^\n]*\n|[ \t]*\n)*", re.MULTILINE)
 NUMBERED = {"llvmlite", "numba", "numpy", "scipy"}
-"""Libraries whose version says what is in them."""
+"""Libraries that are identified by their version."""
 
 _standard = Path(sysconfig.get_path("stdlib"))
 _installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
@@ -55,7 +55,7 @@ _stamps: dict[tuple[str, str], bytes | None] = {}
 
 
 def note(module: str, file: str) -> None:
-    """Remember the source of a module that is being loaded: it may be edited before what it defines is compiled."""
+    """Remember the source of a module at import: the file may be edited before its functions are compiled."""
     source = _source(file)
     if source is not None:
         _loaded[module] = source
@@ -66,9 +66,8 @@ def note(module: str, file: str) -> None:
 def stamp(module: str, file: str) -> bytes | None:
     """Return a stamp that changes with every source on which a module's functions may depend.
 
-    These are the file itself, the modules that it imports, those that they import, and so on. Of what is installed for
-    others to use, the modules that are imported count, and not what those import in their turn; Python's own modules,
-    numba, llvmlite, numpy and scipy do not.
+    These are the file itself and its imports, recursively. Imports of installed packages are not followed further;
+    Python's own modules, numba, llvmlite, numpy and scipy do not count.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def stamp(module: str, file: str) -> bytes | None:
     Returns
     -------
     bytes or None
-        None where a source cannot be read.
+        None if a source cannot be read.
     """
     key = module, file
     if key not in _stamps:
@@ -111,7 +110,7 @@ def is_edited(file: str | None) -> bool:
 
 
 def _imported(name: str, place: str, source: Source) -> dict[str, str]:
-    """Return the modules that a module imports, each with its file; those in no file are left out."""
+    """Return the imports of a module with their files; modules without a file are left out."""
     specs = _specs_of(name, place, source)
     return {spec.name: spec.origin for spec in specs if spec.has_location and spec.origin is not None}
 
@@ -147,7 +146,7 @@ _specs: dict[str, ModuleSpec] = {}
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Find a module without loading it, or what it lies in."""
+    """Return the spec of a module, or of the package that holds it, without loading the module."""
     if name not in _specs:
         parent, _, _ = name.rpartition(".")
         try:
@@ -171,7 +170,7 @@ def is_readable(file: str) -> bool:
 
 
 def _archive(file: str) -> Path | None:
-    """Return the file among the folders that a path names: an archive; None where there is none."""
+    """Return the archive that holds a path, the first of its parents that is a file, or None."""
     return next((folder for folder in Path(file).parents if folder.is_file()), None)
 
 
@@ -191,7 +190,7 @@ def _read(file: str, archive: Path | None, *seen: int) -> Source | None:
     except (OSError, zipimport.ZipImportError):
         return None
     digest = hashlib.sha256(contents).digest()
-    if not file.endswith((".py", ".pyw")) and b"\0" in contents:  # an extension, which says nothing of what it imports
+    if not file.endswith((".py", ".pyw")) and b"\0" in contents:  # an extension: its imports are unknown
         return Source(digest, ())
     return Source(digest, tuple(_statements(contents.decode("utf-8", "replace"))))
 

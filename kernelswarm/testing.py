@@ -1,7 +1,7 @@
 """Checks that a part of your own keeps the contract of its kind: ``check_loss(MyLoss())`` says what it breaks.
 
-Each takes a part and raises AssertionError with a sentence that names the property, or InputError for what is no part
-of the kind. They are imported when they are first used.
+Each takes a part and raises AssertionError with a sentence that names the property, or InputError for objects of
+another kind. They are imported on first use.
 
 Examples
 --------

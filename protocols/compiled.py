@@ -84,9 +84,9 @@ class CompiledRule(NamedTuple):
     duals, tolerances : int or None
         The rows of the matrix with the dual variables and the tolerances, both or neither.
     constraint_values : function or None
-        The mean constraint values, where they are not the mean squared differences.
+        The mean constraint values, or None for mean squared differences.
     judge : function or None
-        Where answers are judged before they pull. ``coupling_gradient`` is then given NaN where none is at a point.
+        Judges answers before they pull, or None. ``coupling_gradient`` is then given NaN for missing answers.
     forget : callable or None
         Called with a matrix that was packed and is no longer used.
     """

@@ -38,9 +38,9 @@ USUAL = 0.1
 """The penalty beside a loss with a second derivative of 2, such as the squared one, for first-order steps."""
 
 ALIKE, MOST = 0.006, 10.0
-"""For second-order steps, whose pulls count as samples do: the penalty times the number of neighbours and the share of
-what is each node's own, over the noise; and the largest penalty, from which on nothing changes. A node that has learned
-d numbers from n samples listens best with the former at d / n, here that of a dozen numbers and 2,000 samples."""
+"""For second-order steps, whose pulls count as samples do: the penalty times the number of neighbours times the ratio
+of the nodes' own parts to the noise; and the largest penalty, from which on nothing changes. A node that has learned d
+numbers from n samples listens best with the former at d / n, here for a dozen numbers and 2,000 samples."""
 
 
 def usual_penalty(sample: DataSize, unit: float = 1.0) -> float:
@@ -73,9 +73,9 @@ class Consensus:
     distance : Distance
         h: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
     replay : float
-        r, the points that a node sends in a round besides its samples, drawn from those that it keeps, own and received
-        ones: a whole number, or a rate below 1, the probability of one point. The coupling acts there as at samples,
-        with the same weight for each point.
+        r, the number of replayed points a round, drawn from the node's buffer of own and received points: a whole
+        number, or a rate below 1, the probability of one point. The coupling acts there as at samples, with the same
+        weight for each point.
     replay_buffer : int
         The points that a node keeps to replay, at least 1.
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool

@@ -34,7 +34,7 @@ class DataSize(Protocol):
 
     @property
     def difference(self) -> float | None:
-        """How much of what nodes learn is each one's own, over the noise, 0 where all surely learn the same.
+        """Ratio of the nodes' own parts of the function to the noise, 0 if all nodes surely share one function.
 
         None for learners that take first-order steps.
         """
@@ -115,7 +115,7 @@ class Neighborhood:
     differences : Array or None
         The true mean-square differences to the neighbours' targets at this node's inputs, (deg,), where known.
     curvature : float
-        A bound on the second derivative of the node's loss; 0 where there is none.
+        A bound on the second derivative of the node's loss; 0 if unbounded.
     batch_size : int
         The samples b that the node draws in a round.
     degrees : tuple of int
@@ -321,7 +321,7 @@ class Judging(Protocol):
 
     @property
     def judges(self) -> bool:
-        """Whether it does. ``coupling_gradient`` is then given NaN where no answer is at a point."""
+        """Whether answers are judged. ``coupling_gradient`` is then given NaN for missing answers."""
         ...
 
     def judge(
@@ -399,7 +399,7 @@ class Exchange(Protocol):
 
 
 def recorded(rule: Exchange, links: Any, degree: int) -> LinkRecord:
-    """Return what a protocol records of a node's directed edges.
+    """Return a protocol's record of a node's directed edges.
 
     Raises
     ------
@@ -494,7 +494,7 @@ class Predictions(NamedTuple):
     gradients : Array
         The loss's derivatives at these, (n, C).
     curvature : float
-        A bound on its second derivative; 0 where there is none.
+        A bound on its second derivative; 0 if unbounded.
     numbers : bool
         Whether the targets are numbers, and not classes.
     """

@@ -1,4 +1,4 @@
-"""No cooperation, and all data in one place or everywhere: what a protocol is held against."""
+"""Controls for comparisons: no cooperation, all data in one place, all data everywhere."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Isolated(Alone):
 
 @dataclass(frozen=True)
 class Centralized(Isolated):
-    """A single learner sees the samples of all nodes: what a node could know if everything were sent to one place.
+    """A single learner sees the samples of all nodes: the control with all data in one place.
 
     In a round it takes V steps, one on each node's mini-batch of b samples, as the nodes would, in their order. Once a
     node's data is used up the others' fills its place, so that every sample weighs the same. With the same step size as
@@ -111,7 +111,7 @@ class Centralized(Isolated):
 
 @dataclass(frozen=True)
 class Batch(Alone):
-    """No rounds: when the run's samples have come in, one solver fits a single function to those of all nodes.
+    """No rounds: at the end of the run a batch solver fits a single function to the samples of all nodes.
 
     It minimises ``mean_n l(f(x_n), y_n) + lambda / 2 ||f||^2`` over the kernel expansions on the landmarks, with the
     experiment's loss and kernel, and chooses lambda by cross-validation on those samples. With no more samples than
@@ -154,10 +154,10 @@ class Batch(Alone):
 class Flooding(Isolated):
     """A null: every sample travels to every node, once over each edge of a spanning tree, and each learns from all.
 
-    In a round a node learns from its own samples and then from those that have just arrived, nearer nodes' first, with
-    a step of its learner for each node's mini-batch; and it passes on what has arrived. A sample travels one hop a
-    round. So all V nodes learn from all samples, which `centralized` has one learner do, after up to as many rounds as
-    the tree has hops.
+    In a round a node learns from its own samples and then from the newly arrived samples, nearer nodes' first, with
+    a step of its learner for each node's mini-batch; and it passes the arrived samples on. A sample travels one hop a
+    round. So all V nodes learn from all samples, as the one learner of `centralized` does, delayed by up to as many
+    rounds as the tree has hops.
 
     It sends p inputs and q targets of each sample over each of the tree's V - 1 edges; in a network of several parts
     each has a tree. It needs links and nodes that never fail. Samples leave their node, and targets that differ between

@@ -239,7 +239,7 @@ makes it an average of about 25 of them. A shorter one would only follow a chang
 
 @njit_no_refcount
 def pair_row_sums_in(gram: Array, size: int, degree: int, eta: float, row_sums: Array) -> None:
-    """Fill ``row_sums`` (N,) with eta times those of the inner products of a node's pairs, at each of its points.
+    """Fill ``row_sums`` (N,) with eta times the row sums of the pairs' inner products, at each of a node's points.
 
     A pair is an edge and a point at which its ends are coupled. A node takes part in ``degree`` of them at each of its
     own samples, the first ``size`` of the points, and in one at each neighbour's. With K the points' inner products
@@ -248,7 +248,7 @@ def pair_row_sums_in(gram: Array, size: int, degree: int, eta: float, row_sums: 
         E[m] = eta (degree sum_{n own} |K[m, n]| + sum_{n others'} |K[m, n]|)
     """
     last = len(row_sums) - 1
-    for m in range(0, last + 1, 4):  # four sums beside each other, the last rows again where there are no four
+    for m in range(0, last + 1, 4):  # four sums beside each other; the last rows are repeated to fill up four
         a, b, c, d = m, min(m + 1, last), min(m + 2, last), min(m + 3, last)
         own = _row_sums(gram, a, b, c, d, 0, size)
         others = _row_sums(gram, a, b, c, d, size, last + 1)
@@ -315,7 +315,7 @@ def gather_in(
     Returns
     -------
     tuple of float
-        The largest curvature of a point, summed over its neighbours, and the largest of what is taken of it.
+        The largest curvature of a point, summed over its neighbours, before and after the limit on pairs.
     """
     degree, _, outputs = gradients.shape
     largest, taken = 0.0, 0.0

@@ -38,7 +38,7 @@ class CompiledConstraint(NamedTuple):
 
     coupling_gradient: Compiled  # COUPLING_GRADIENT
     coupling_gradient_at_neighbor: Compiled  # COUPLING_GRADIENT_AT_NEIGHBOR
-    constraint_values: Compiled | None  # CONSTRAINT_VALUES; None where they are the mean squared differences
+    constraint_values: Compiled | None  # CONSTRAINT_VALUES; None for mean squared differences
 
 
 class CompiledDistance(NamedTuple):

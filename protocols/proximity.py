@@ -117,9 +117,9 @@ class Proximity:
     distance : Distance
         h_ij: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
     replay : float
-        r, the points that a node sends in a round besides its samples, drawn from those that it keeps, own and received
-        ones: a whole number, or a rate below 1, the probability of one point. The coupling acts there as at samples,
-        with the same weight for each point.
+        r, the number of replayed points a round, drawn from the node's buffer of own and received points: a whole
+        number, or a rate below 1, the probability of one point. The coupling acts there as at samples, with the same
+        weight for each point.
     replay_buffer : int
         The points that a node keeps to replay, at least 1.
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
@@ -399,8 +399,8 @@ def ascend(
 def largest_dual(eta: float, batch_size: int, degree: int, growth: float = 1.0, power: float = 1.0) -> float:
     """Compute ``b / (2 a eta deg)``, up to which dual variables grow where the tolerances are learned.
 
-    a and q are the growth of h_ij, so that ``2 a mu`` bounds the pull's second derivative if q is 1. Else nothing does
-    at all values, and dual variables are not bounded: implicit steps shorten what is too much.
+    a and q are the growth of h_ij, so that ``2 a mu`` bounds the pull's second derivative if q is 1. For other q there
+    is no bound at all values, and dual variables are unbounded: implicit steps shorten too long pulls.
 
     With it on all edges ``(eta/b) sum_j 2 mu_ij = 1``. Where kappa(x, x) = 1, the implicit step at a single sample then
     gives the neighbours' values together the weight of the node's own, and is

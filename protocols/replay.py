@@ -52,7 +52,7 @@ NONE = Replay(0.0, 0)
 
 
 def replay_of(rule: object) -> Replay:
-    """Return what a protocol replays; no points without such keys.
+    """Return a protocol's replay settings; protocols without such keys replay no points.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def check_replay(replay: float, buffer: int) -> None:
         raise RefusedKey("replay_buffer", f"= {buffer!r} must be at least 1: {BUFFER} is enough")
 
 
-# The key by which variances travel with values, so that those of surer neighbours are observations.
+# The key by which variances travel with values, so that values of surer neighbours become observations.
 
 
 @runtime_checkable
@@ -88,7 +88,7 @@ class Certain(Protocol):
 
 
 def certainty_of(rule: object) -> float:
-    """Return the ratio s of a protocol, 0 where no variances are sent.
+    """Return a protocol's variance ratio s, or 0 if it sends no variances.
 
     Examples
     --------

@@ -43,8 +43,8 @@ An answer just within reach of a node that predicts 0 has this squared loss."""
 
 COUNT, MEAN, SQUARE, WEIGHT, LOSS, BOUND, WITHIN = range(7)
 """The rows of an edge: the sum of the squared weights of rounds; the mean excess loss and its mean square, or the mean
-squared difference and the largest accepted difference; the weight of the edge; the largest loss of the function 0, in
-units of which excess losses are; the reach of a neighbour; whether its last answer was within it, 1 or 0."""
+squared difference and the largest accepted difference; the weight of the edge; the largest loss of the function 0, the
+unit of excess losses; the reach of a neighbour; whether its last answer was within it, 1 or 0."""
 
 ROWS = 7
 RADIUS = SQUARE
@@ -93,7 +93,7 @@ def guarded_pull(
     rows : Array
         The rows of its neighbours, (7, deg).
     own, answers : Array
-        The node's values and theirs, (b, C) and (deg, b, C); NaN where no answer is.
+        The node's values and the neighbours', (b, C) and (deg, b, C); NaN for missing answers.
     pull : callable
         The pull of accepted answers.
     """
@@ -144,7 +144,7 @@ def weights_of(robust: Defence | bool, rows: Array) -> Array | None:
 
 @cached_njit
 def within_reach(rows: ReadOnly, seen: ReadOnly) -> Array:
-    """Return what was seen of neighbours, (deg,), with NaN, as without an answer, for those out of reach."""
+    """Return the values seen of neighbours, (deg,), with NaN for neighbours out of reach."""
     found = np.empty(len(seen))
     for j in range(len(seen)):
         found[j] = seen[j] if rows[WITHIN, j] > 0.0 else np.nan
@@ -153,7 +153,7 @@ def within_reach(rows: ReadOnly, seen: ReadOnly) -> Array:
 
 @cached_njit
 def replace_in(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
-    """Fill in the accepted answers at a node's own points, (deg, b, C): its own values for those who have none."""
+    """Fill in the accepted answers at a node's own points, (deg, b, C), with the node's own values for missing ones."""
     degree, size, _ = answers.shape
     for k in range(size):
         if code in (TRIMMED, MEDIAN):

@@ -61,8 +61,8 @@ class Summaries(SendsVectors):
     growth : float
         How much the weight of a cell grows before it is published anew, positive: 1 is when it has doubled.
     repair : float or "auto"
-        The share of messages, where there is nothing new to tell, that repeat a random cell, in [0, 1]. "auto" is 0 on
-        ideal links and .05 on others.
+        The probability, in [0, 1], that a node without news repeats a random cell. "auto" is 0 on ideal links and .05
+        on others.
     relation : {"learned", "one"}
         Whether nodes may have functions of their own, or all have one.
     reach : int

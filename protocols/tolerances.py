@@ -193,7 +193,7 @@ class Adaptive:
     and ``gamma_ij = scale max(0, m_ij)^2``: where losses differ by m on average, values do by m and more.
     :class:`~kernelswarm.protocols.proximity.Proximity` bounds the dual variables that belong to it.
 
-    Samples that a node has learned from do not count. With several epochs tolerances are those of the first: later a
+    Samples that a node has learned from do not count. With several epochs tolerances are learned in the first: later a
     node fits its own rows, and its neighbours would seem to predict worse.
 
     Parameters

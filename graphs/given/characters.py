@@ -62,5 +62,5 @@ def _known(name: str, error: UnicodeDecodeError) -> str:
 
 
 def _undeclared(content: bytes) -> bytes:
-    """Return XML that declares what it is in now."""
+    """Return XML whose declaration names its present encoding."""
     return DECLARED.sub(rb"\1UTF-8\3", content, count=1)

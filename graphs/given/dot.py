@@ -211,7 +211,7 @@ class _Reader:
 
 
 def _value(name: str, text: str) -> Any:
-    """Return a number where the text is one; of ``pos`` the place, or None of what is none."""
+    """Return the number that a text holds, or the text itself; for ``pos`` the coordinates, or None if malformed."""
     if name == "pos":
         numbers = [_number(part) for part in text.rstrip("!").split(",")]
         return tuple(map(float, numbers)) if not any(isinstance(each, str) for each in numbers) else None

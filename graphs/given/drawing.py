@@ -87,7 +87,7 @@ class Drawing:
 
 
 def joined(pairs: Iterable[tuple[Hashable, Hashable]], ways: Iterable[bool]) -> nx.Graph[Any]:
-    """Return the graph of pairs of nodes, of which some go one way only; a pair that comes again counts once."""
+    """Build a graph from pairs of nodes and a flag for each pair that is directed; repeated pairs are merged."""
     drawing = Drawing()
     for (source, target), one_way in zip(pairs, ways, strict=True):
         drawing.nodes.setdefault(source, {})

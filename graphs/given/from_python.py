@@ -19,7 +19,7 @@ FORMS = (
 
 
 def graph_of(value: object) -> nx.Graph[Any] | None:
-    """Return the graph that an object stands for; None where it is no form of a graph.
+    """Convert a matrix, pairs, a dict of neighbours or a frame to a graph; return None for other objects.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _from_neighbors(table: Mapping[Any, Any]) -> nx.Graph[Any]:
 
 
 def _from_pairs(edges: Any) -> nx.Graph[Any]:
-    """Return the graph of pairs of nodes; pairs of decimals are places, of which each would be a node."""
+    """Build a graph from pairs of nodes; pairs of decimals are refused as coordinates."""
     graph: nx.Graph[Any] = nx.Graph()
     for edge in edges:
         size = len(edge) if isinstance(edge, tuple | list | np.ndarray) else 0

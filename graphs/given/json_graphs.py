@@ -1,4 +1,4 @@
-"""Graphs in JSON: node-link data, adjacency data, those of Cytoscape, and records of edges."""
+"""Graphs in JSON: node-link data, adjacency data, Cytoscape's elements, and records of edges."""
 
 from __future__ import annotations
 

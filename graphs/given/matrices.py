@@ -34,7 +34,7 @@ def from_matrix(matrix: Any) -> nx.Graph[Any]:
         raise ValueError(f"an adjacency matrix has as many rows as columns, and this one is {shape}{pairs}")
     entries: Any = coo_array(matrix)
     if entries.dtype.kind not in "biuf" or not np.isfinite(entries.data).all():
-        raise ValueError("an adjacency matrix holds finite numbers, 0 where there is no edge")
+        raise ValueError("an adjacency matrix holds finite numbers, and 0 between nodes without an edge")
     entries.sum_duplicates()
     entries.eliminate_zeros()
     turned = csr_array(entries, dtype=np.float64) - csr_array(entries.T, dtype=np.float64)

@@ -25,7 +25,7 @@ WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 """A whole number as one is written, unlike 007."""
 
 POINTED = re.compile(r"([+-]?[0-9]+)\.([0-9]*)([eE][+-]?[0-9]+)?")
-"""A number with a point, as programs write those of columns with gaps; without one, 1E2 may be a code."""
+"""A number with a decimal point, as programs write integer columns with gaps; without a point, 1E2 may be a code."""
 
 UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot hold; names have their escapes."""
@@ -68,7 +68,7 @@ def _written(label: object) -> str:
 
 
 def as_numbers(names: Collection[Any]) -> list[int] | None:
-    """Return the whole numbers that all names are, also as text, each another one; None where they are not.
+    """Convert names to distinct integers, or return None if a name is no integer or two are equal.
 
     Examples
     --------
@@ -168,10 +168,10 @@ def pairs_alike(ours: Iterable[object], theirs: Iterable[object]) -> list[tuple[
 
 
 def compared(ours: Sequence[object], theirs: Sequence[object]) -> tuple[list[str], list[str]]:
-    """Return for the names of two sides the texts by which those that name the same node are equal.
+    """Return texts for the names of two sides such that names of the same node have equal texts.
 
-    They are those of :func:`key`. Where one side lacks some of the other's so, names of digits have their value
-    instead, since programs leave zeros out: 007 is 7 then, if that still tells the names of each side apart.
+    The texts are the keys of :func:`as_key`. If some key has no partner, names of digits are replaced by their value,
+    since programs drop leading zeros: 007 becomes 7, unless two names of one side would then be equal.
 
     Examples
     --------
@@ -239,12 +239,12 @@ def names_of(labels: Sequence[Hashable]) -> list[Name]:
 
 
 def is_whole(label: object) -> bool:
-    """Tell whether a label is a whole number among fractions, as pandas has those of columns with gaps."""
+    """Tell whether a label is a float with an integer value, as in pandas' integer columns with gaps."""
     return isinstance(label, float | np.floating) and float(label).is_integer()
 
 
 def own_names(attributes: Iterable[object]) -> list[Name] | None:
-    """Return names out of an attribute that all nodes have, each another; None where it names no nodes."""
+    """Return an attribute's values as names of the nodes, or None if a value is no name or two are equal."""
     found = []
     for value in attributes:
         if isinstance(value, float) or not (isinstance(value, str) or is_number(value)):

@@ -124,7 +124,7 @@ class _Reader:
             self._edges.append((source, self._place(field), attributes, EDGES[section]))
 
     def _row(self, fields: list[str]) -> None:
-        rows = self._first_mode or len(self._labels)  # those of two modes are in rows and in columns
+        rows = self._first_mode or len(self._labels)  # in two-mode networks rows and columns are different nodes
         columns = range(self._first_mode, len(self._labels))
         if self._rows == rows or len(fields) != len(columns):
             raise ValueError(f"a matrix has {rows} rows of {len(columns)} numbers here")

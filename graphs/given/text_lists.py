@@ -62,9 +62,9 @@ CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def ends_of(names: Sequence[str]) -> tuple[int, int] | None:
-    """Return the places of the two columns that hold the ends of edges; None where no names say so.
+    """Return the indices of the two columns with the ends of edges, or None if no names match.
 
-    Columns called as one of ``ENDS`` come first, then those that say besides what stands at an end.
+    Exact names of ``ENDS`` are tried first, then names with a word for the entity, such as ``from_station``.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def ends_of(names: Sequence[str]) -> tuple[int, int] | None:
 
 
 def refuse_nodes(names: Sequence[str]) -> None:
-    """Refuse the table of nodes that two columns say it is, of which labels or places would become nodes.
+    """Refuse tables of nodes, recognized by the names of two columns: labels or coordinates would become nodes.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def refuse_nodes(names: Sequence[str]) -> None:
 
 
 def ways_of(names: Sequence[str], column: Callable[[int], Sequence[object]]) -> list[bool] | None:
-    """Return for each edge whether it goes one way, as a column of a table says; None where no column does.
+    """Return for each edge whether a column of the table declares it directed, or None without such a column.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def ways_of(names: Sequence[str], column: Callable[[int], Sequence[object]]) -> 
 
 
 def after_numbers(rows: Sequence[Sequence[str]]) -> tuple[int, int] | None:
-    """Return the two columns after one that does nothing but count the lines; None where there is none.
+    """Return the two columns after a column of line numbers, or None without such a column.
 
     So tables are exported, and frames with their index. A column that counts is one of nodes all the same where the
     next one holds its numbers, as that of the station below, or no such column as the one after it.
@@ -183,7 +183,7 @@ def after_numbers(rows: Sequence[Sequence[str]]) -> tuple[int, int] | None:
 # Lines of a text file as fields: separated by semicolons, tabs, commas or blanks, in quotes or not, with comments.
 
 COMMENT = re.compile(r"(?:^\s*[%#]|(?<=[\s\d])#).*$")
-ATTRIBUTES = re.compile(r"\{.*\}\s*$")  # as networkx writes those of an edge
+ATTRIBUTES = re.compile(r"\{.*\}\s*$")  # as networkx writes edge attributes
 NUMBERS = re.compile(r"[+-]?\d+\s+[+-]?\d+")
 TABS = re.compile(r" *\t\s*")
 LINES = re.compile(r"\r\n|\r|\n")
@@ -277,20 +277,19 @@ def read_text(text: str, kind: str = "") -> nx.Graph[Any]:
 
     An edge list has an edge in each line, two labels and perhaps more columns; an adjacency list a node and all its
     neighbours; a multiline one a node and how many neighbours follow, each in a line; a matrix a row of numbers, zero
-    where there is no edge. Labels in a file are whole numbers where all
-    are, and text otherwise.
+    for missing edges. Labels are integers if all labels of a file are, and text otherwise.
 
     Parameters
     ----------
     text : str
-        What the file holds.
+        The content of the file.
     kind : str
-        Which of the four it is; found out when left out.
+        One of the four formats; recognized by content if left out.
 
     Raises
     ------
     ValueError
-        It is none, or it could be more than one of them.
+        The lines fit none of the formats, or more than one.
     """
     lines = lines_of(text)
     if not kind:
@@ -304,7 +303,7 @@ def read_text(text: str, kind: str = "") -> nx.Graph[Any]:
 
 
 def kind_of(lines: Sequence[Line]) -> str:
-    """Return which of the four lines are, by what they hold.
+    """Return the format of the lines: one of the four kinds, recognized by content.
 
     Raises
     ------
@@ -393,7 +392,7 @@ def _is_number(field: str) -> bool:
 
 
 def _header(lines: Sequence[Line]) -> tuple[int, int] | None:
-    """Return which columns a first line of names says to be the ends of edges; None where it is no such line."""
+    """Return the two columns of edge ends named in the first line, or None if that line is no header."""
     if len(lines) < 2:
         return None
     names = lines[0].fields
@@ -436,7 +435,7 @@ def _edge_list(lines: Sequence[Line]) -> nx.Graph[Any]:
 
 
 def _refuse_places(titled: bool, lines: Sequence[Line], ends: tuple[int, int]) -> None:
-    """Refuse lines of a node and its place, such as ``1 21.5 23``, of which every node would be an edge to a number."""
+    """Refuse lines of a node with its coordinates, such as ``1 21.5 23``, which would be read as an edge."""
     found = [line for line in lines if len(line.fields) > max(ends)]
     below = found if titled else found[1:] or found  # the first line may be one of names all the same
     if below and any(_are_decimals([line.fields[end] for line in below]) for end in ends):

@@ -32,7 +32,7 @@ def graph_element(text: str) -> tuple[Element, Element]:
 
 
 def typed(text: str | None, kind: str | None) -> Any:
-    """Return what a text stands for, of a type that the file names; text of types that are neither number nor truth.
+    """Convert a text to the type declared in the file; types other than numbers and booleans stay text.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def _declared(graph: Element, scope: str) -> Declared:
 
 
 def _gexf_attributes(element: Element, declared: Declared) -> tuple[dict[str, Any], bool]:
-    """Return what a node or an edge has that does not change, and whether there is more."""
+    """Return the static attributes of a node or an edge, and whether time-dependent ones were left out."""
     found = {title: typed(text, kind) for title, kind, text, changes in declared.values() if text and not changes}
     timed = bool(TIMED & set(element.keys())) or any(
         element.find(f"{{*}}{name}") is not None for name in ("spells", "slices")
@@ -144,7 +144,7 @@ def _gexf_attributes(element: Element, declared: Declared) -> tuple[dict[str, An
     return found, timed
 
 
-# Graphs in GraphML, also those that yEd draws.
+# Graphs in GraphML, yEd's included.
 #
 # References
 # ----------

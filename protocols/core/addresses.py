@@ -84,8 +84,8 @@ def ready(function: Compiled, signature: Signature) -> Compiled:
 def sole(function: Compiled, signature: Signature) -> Compiled:
     """Compile a function with a signature, and let it be called with no other.
 
-    Called from Python with other types of arrays, such as read-only ones, numba would compile it again for each. After
-    this it takes what the signature can take, and refuses the rest with a TypeError.
+    Called from Python with other types of arrays, such as read-only ones, numba would compile it again for each. The
+    restricted function takes arguments that convert to the signature, and raises TypeError for others.
     """
     if function not in _restricted:
         compiled: Any = ready(function, signature)
@@ -96,10 +96,10 @@ def sole(function: Compiled, signature: Signature) -> Compiled:
 
 
 def _find_from_python(compiled: Any, signature: Signature) -> bool:
-    """Have Python's calls find at once what is compiled for a signature; False where this numba knows no way.
+    """Register a compiled signature for direct calls from Python; return False if this numba does not support it.
 
-    Two kinds of calls do: with arrays as the signature states them, and with arrays that may all be written to. Others
-    ask what converts to what, and fail where two overloads would take them equally well.
+    Two kinds of calls are direct: with arrays as the signature states them, and with arrays that may all be written to.
+    Other calls go through numba's type conversion, which fails if two overloads match equally well.
     """
     known = {*compiled.overloads, *getattr(compiled, "aliases", ())}
     for writable in (False, True):
@@ -143,10 +143,10 @@ def address(function: Callable[..., Any], signature: Signature) -> int:
 
 
 class Pointed(types.Callable):
-    """The type of what stands at an address, a compiled function with a signature.
+    """The type of a compiled function with a signature, called by its address.
 
-    Numba's own type of functions also serves such that are not compiled, and writes out at each call how to ask Python
-    for those, which was a fourteenth of what the round of evaluations compiles to.
+    Numba's own function type also serves functions of plain Python, and emits code for them at each call: a fourteenth
+    of the compiled round of evaluations.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -167,7 +167,7 @@ class Pointed(types.Callable):
         return [self.signature], False
 
     def get_impl_key(self, sig: Signature) -> Any:
-        """Return what the code of the call is registered under."""
+        """Return the key under which the code of the call is registered."""
         return Pointed
 
 

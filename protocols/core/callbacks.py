@@ -256,7 +256,7 @@ def _planned(function: Callable[..., Any], signature: Signature) -> tuple[list[A
     name begins with an underscore is not read at all, and is None.
     """
     names = [name for name, _ in zip(inspect.signature(function).parameters, signature.args, strict=False)]
-    names += [""] * (len(signature.args) - len(names))  # those of ``*rest``
+    names += [""] * (len(signature.args) - len(names))  # the arguments of ``*rest``
     kinds: list[Any] = []
     plan: list[_Argument] = []
     for name, kind in zip(names, signature.args, strict=True):
@@ -328,11 +328,11 @@ def _act() -> None:
             _handlers[number](number, frame)
 
 
-# What methods of parts answer, as the numbers that it has to be.
+# Answers of parts' methods, checked and converted to numbers.
 
 
 def checked_number(answer: Any, least: float, method: str, must: str) -> float:
-    """Return what a method answered, a number of at least ``least``; raises ValueError with what it must return."""
+    """Return a method's answer as a number; raises ValueError with the rule if it is less than ``least``."""
     number: Any = answer if isinstance(answer, Real) else np.nan
     if number >= least:
         return float(number)
@@ -340,7 +340,7 @@ def checked_number(answer: Any, least: float, method: str, must: str) -> float:
 
 
 def checked_sizes(answer: Any, first: int, steps: int, method: str) -> Array:
-    """Return step sizes as an array (steps,), those of steps ``first`` to ``first + steps - 1``.
+    """Return the sizes of steps ``first`` to ``first + steps - 1`` as an array (steps,).
 
     Raises
     ------

@@ -188,7 +188,7 @@ def cached_njit(function: Function) -> Function:
 def nogil(makes_arrays: bool) -> Callable[[Function], Function]:
     """Compile a function with long calls, beside which other threads run, in Python too.
 
-    Where it makes no arrays, and returns none, references to those that it has are not counted.
+    References to arrays are not counted if the function neither makes nor returns arrays.
     """
     return lambda function: _compiled(function, kind=NogilDispatcher, nogil=True, _nrt=makes_arrays)
 
@@ -201,8 +201,8 @@ def inline_always(function: Function) -> Function:
 def njit_no_refcount(function: Function) -> Function:
     """Compile a function that makes no arrays and returns none, without a count of the references to any.
 
-    Numba counts them, for each array of a named tuple too, wherever a variable is mentioned, which is half of what it
-    writes for a function of many arguments. A function that does make an array is refused.
+    Numba counts references, also to each array of a named tuple, wherever a variable is mentioned: half of the code of
+    a function with many arguments. A function that does make an array is refused.
     """
     return _compiled(function, _nrt=False)
 

@@ -23,7 +23,7 @@ _cast: Any = lower_cast
 class Contiguous(_types.Array):  # type: ignore[misc]
     """The type of a contiguous array of numbers that a function takes, and neither keeps nor returns.
 
-    Inside the function it is like any array of numba's; parts of it, and what is made like it, are such arrays.
+    Inside the function it behaves as a numba array; its slices and copies are numba arrays.
     """
 
     def __init__(self, dtype: Any, ndim: int, readonly: bool = False) -> None:
@@ -81,7 +81,7 @@ class ContiguousModel(_models.ArrayModel):  # type: ignore[misc]
         self._parts = {name: models.lookup(self.get_member_fe_type(name)) for name in (*self._PASSED, "strides")}
 
     def get_argument_type(self) -> Any:
-        """Return the types of what is passed."""
+        """Return the types of the passed members."""
         return tuple(self._parts[name].get_argument_type() for name in self._PASSED)
 
     def as_argument(self, builder: Any, value: Any) -> Any:

@@ -92,7 +92,7 @@ else:
             end = field.end
 
     def _checked(layout: str, arrays: Any) -> list[Any]:
-        """Return the types of what a function returned, an array or a number for each field."""
+        """Return the types of the returned fields, each an array or a number."""
         shapes = layout.split(",")
         found = list(arrays)
         if len(found) != len(shapes):

@@ -15,7 +15,7 @@ from kernelswarm.refused_key import RefusedKey
 
 
 def numbers_of(part: Any, common: type) -> tuple[float, ...]:
-    """Return the values of the fields that a page's class has beyond those of its base, as numbers."""
+    """Return the values of a page's own fields, beyond the fields of its base class, as numbers."""
     known = {each.name for each in fields(common)}
     own = {each.name: getattr(part, each.name) for each in fields(part) if each.name not in known}
     for name, value in own.items():
@@ -25,9 +25,9 @@ def numbers_of(part: Any, common: type) -> tuple[float, ...]:
 
 
 def shapes_of(state: Any, letters: str, known: Mapping[str, str], numbers: bool = False) -> dict[str, str]:
-    """Return the names of a state's arrays with their dimensions, and those of its first ones that are known.
+    """Return the names of a state's arrays with their dimensions; ``known`` gives the dimensions of the first arrays.
 
-    Where a state may have ``numbers``, those have no dimension.
+    With ``numbers`` a state may have plain numbers, which have no dimension.
 
     Raises
     ------

@@ -350,7 +350,7 @@ class Stacking:
         return following
 
     def duals(self, links: StackingState) -> None:
-        """Return no dual variables: those of a copy are its own."""
+        """Return no dual variables: each member keeps its own."""
 
     def record(self, links: StackingState, degree: int) -> LinkRecord:
         """Return NaN for every edge: tolerances and dual variables are the copies' own."""

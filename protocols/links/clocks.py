@@ -305,7 +305,7 @@ class Joining:
         return np.ones((1, 1))
 
     def starts(self, nodes: Integers, places: Array) -> Integers:
-        """Return the rounds of the named nodes, and those of the others by their places."""
+        """Return the starting round of each node: given for named nodes, drawn by place for others."""
         found = np.floor(places * (self.within + 1)).astype(np.int64)
         own = dict(zip(self.nodes, self.rounds, strict=True))
         for place, node in enumerate(nodes.tolist()):

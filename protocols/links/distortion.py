@@ -27,8 +27,8 @@ class Spent:
     pure : float
         The sum of the epsilons of mechanisms that are purely differentially private (Dwork et al. 2006).
     squared_mu : float
-        The sum of the squares of the mus of those that are Gaussian differentially private (Dong, Roth and Su 2022,
-        corollary 3.3: mechanisms in a row, each of which may depend on those before, are one of mu^2 = sum mu_k^2).
+        The sum of mu^2 over Gaussian differentially private mechanisms (Dong, Roth and Su 2022, corollary 3.3:
+        mechanisms in a row, each of which may depend on earlier ones, are one of mu^2 = sum mu_k^2).
 
     Examples
     --------
@@ -212,7 +212,7 @@ FEW_BITS = 12
 """Up to this many bits the 2^bits values are farther apart than the error of the scale."""
 
 LAST_STAGE = 2**31 - 1
-"""The draws of scales have their places from here down, those of numbers from the first up."""
+"""Draws of scales are placed from here down, draws of numbers from 0 up."""
 
 MOST = 2**26
 """Places for the noise of a stage, and as many for its rounding: more than a message has numbers. The realization uses
@@ -237,7 +237,7 @@ def distort(
     two whole numbers next to ``L (v / A + 1) / 2``, each with the probability that leaves v as the mean (stochastic
     rounding, as of QSGD: Alistarh et al. 2017), to within 2^-32 of the distance of two values. A itself is sent in
     SCALE_BITS. Up to FEW_BITS it is drawn to be one of the two such numbers next to it, so that its mean is right too,
-    and what has the magnitude A is plus or minus what is sent of A; with a larger scale it would now and then be the
+    and a number of magnitude A becomes plus or minus the sent scale; with a larger scale it would now and then be the
     next value below, A / 3 of two bits. With more bits A is rounded up, and numbers are as exact as the values are
     close. Random numbers have 32 bits: normal noise ends at 6.7 deviations, Laplace noise at 22 of its scale.
 

@@ -1,4 +1,4 @@
-"""Faulty nodes: what they measure in place of what there is, and what they say in place of what they know."""
+"""Faulty nodes: wrong targets, wrong inputs and wrong messages."""
 
 import math
 from collections.abc import Sequence
@@ -148,7 +148,7 @@ class SpokenFaults:
     Parameters
     ----------
     faults : sequence of Fault
-        With resolved values and labels; those of data and inputs are left out.
+        With resolved values and labels; faults of data and inputs are ignored.
     labels : sequence of int
         The label of each place, (n,).
 

@@ -92,7 +92,7 @@ class Links:
     loss : Loss
         The loss of messages: a probability for all, ``bursts``, ``edge`` or ``distance``.
     delay : Delay
-        The rounds that they take beyond those of ideal links: a number for all, ``between``, ``geometric`` or
+        The rounds that messages take longer than on ideal links: a number for all, ``between``, ``geometric`` or
         ``distance``.
     quantization : Quantization
         The bits to which their numbers are rounded.

@@ -1,4 +1,4 @@
-"""What noisy links give away of one sample, and what they do not cover."""
+"""Differential privacy of single samples on noisy links, and the messages without a guarantee."""
 
 import math
 from dataclasses import dataclass, replace

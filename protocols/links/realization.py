@@ -90,7 +90,7 @@ class Timetable:
         return self._pages[round // SPAN - self._first]
 
     def _next(self) -> Booleans:
-        """Return whether each edge is there in the next round, as the schedule says; ValueError where it does not."""
+        """Return whether each edge is on in the next round; raises ValueError if the schedule yields anything else."""
         found = next(self._rounds, None)
         if not isinstance(found, np.ndarray) or found.dtype != np.bool_ or found.shape != (len(self._edges),):
             given = f"{found.dtype} of shape {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
@@ -101,7 +101,7 @@ class Timetable:
         return found
 
 
-# What links and clocks say of edges and nodes, held to the shapes and ranges that compiled rounds trust.
+# Answers of links and clocks, checked for the shapes and ranges that compiled rounds trust.
 
 
 ROUNDING = 1e-6
@@ -109,7 +109,7 @@ ROUNDING = 1e-6
 
 
 def channels_of(loss: Loss, edges: EdgeFacts) -> Channels:
-    """Return the channel of every edge; ValueError where that is no probability for each."""
+    """Return the channel of every edge; raises ValueError unless its entries are probabilities."""
     found, method = loss.channels(edges), f"{type(loss).__name__}.channels"
     if not isinstance(found, Channels):
         raise ValueError(f"{method} returned a {type(found).__name__}: return Channels(worsens, recovers, good, bad)")
@@ -117,17 +117,17 @@ def channels_of(loss: Loss, edges: EdgeFacts) -> Channels:
 
 
 def delays_of(delay: Delay, edges: EdgeFacts) -> Array:
-    """Return the distributions of delays, (E, L) or (1, L); ValueError where they are none."""
+    """Return the distributions of delays, (E, L) or (1, L); raises ValueError for rows that are no distributions."""
     return _distributions(delay.distribution(edges), f"{type(delay).__name__}.distribution", len(edges.senders))
 
 
 def gaps_of(clock: Clock, places: Array) -> Array:
-    """Return the distributions of gaps between rounds, (V, G) or (1, G); ValueError where they are none."""
+    """Return the distributions of gaps between rounds, (V, G) or (1, G); raises ValueError for other arrays."""
     return _distributions(clock.gaps(places), f"{type(clock).__name__}.gaps", len(places))
 
 
 def starts_of(clock: JoiningClock, nodes: Integers, places: Array) -> Integers:
-    """Return the rounds in which nodes are there first, (V,); ValueError where they are none."""
+    """Return the first round of each node, (V,); raises ValueError for other arrays."""
     starts = np.asarray(clock.starts(nodes, places))
     if starts.shape != nodes.shape or starts.dtype.kind not in "iu" or (starts < 0).any():
         raise ValueError(

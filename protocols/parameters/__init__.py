@@ -1,1 +1,1 @@
-"""Protocols whose nodes send what they know as a vector: the weights of features that all nodes share."""
+"""Protocols whose nodes send a vector: the weights of features that all nodes share."""

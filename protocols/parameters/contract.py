@@ -82,7 +82,7 @@ class ParameterRule(Exchange, Protocol):
 
     @property
     def mixes(self) -> bool:
-        """Whether the weights are those of several kernels, which it mixes: then they are (E, L, C) everywhere.
+        """Whether the rule mixes weights of several kernels: then they are (E, L, C) everywhere.
 
         Samples then have the features of one kernel behind those of the other, (n, E L), and no steps of a learner.
         """

@@ -63,7 +63,7 @@ def step_last(keys: tuple[float, ...], state: Diffused, received: Received, samp
 
 
 def weigh(keys: tuple[float, ...], state: Diffused, end: Array, begin: Array, received: Received) -> None:
-    """Change a_ij by what is received: the ends of steps, the node's own from its begin on."""
+    """Update a_ij from the received ends of steps and the node's own begin and end."""
     rate, kind = keys
     if kind == RECEIVED:
         state.combination.fill(1.0 / (1.0 + total(received.counts)))
@@ -102,7 +102,7 @@ class Diffusion(Stepping):
         where the topology's ``schedule`` is ``gossip``, pairs meet in the middle (Boyd, Ghosh, Prabhakar and Shah,
         2006); or, ``adaptive``, from the distance of each neighbour's step's end from the node's begin: as
         ``1 / gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012),
-        where averages come first ``||theta_j - psi_i||^2``. It leaves out those that learn something else.
+        where averages come first ``||theta_j - psi_i||^2``. Neighbours with another target get small weights.
     order : {"adapt_then_combine", "combine_then_adapt"}
         The order of both.
     rate : float

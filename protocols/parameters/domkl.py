@@ -1,4 +1,4 @@
-"""DOMKL: random features of several kernels, each held together by ADMM, mixed by what the neighbourhood has lost."""
+"""DOMKL: random features of several kernels, each held together by ADMM, mixed by the neighbourhood's losses."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple

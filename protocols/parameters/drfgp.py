@@ -1,4 +1,4 @@
-"""DRFGP: a Gaussian process on random features, of which neighbours average what each round's samples tell."""
+"""DRFGP: a Gaussian process on random features; neighbours average the sums of each round's samples."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
@@ -24,7 +24,7 @@ class Informed(NamedTuple):
 
     weights: Annotated[Array, "LC"]  # theta_i
     moving: Annotated[Array, "n"]  # (K M,) the sums of the last K rounds, averaged 0 to K - 1 times so far
-    settled: Annotated[Array, "M"]  # those of all rounds before
+    settled: Annotated[Array, "M"]  # the sums of all earlier rounds
     noise: Annotated[Array, "3C"]  # the estimate of the noise's variance
     combination: Annotated[Array, "d"]  # a_ij
 

@@ -56,7 +56,7 @@ def add_step(keys: tuple[()], state: Totalled, samples: Seen) -> Totalled:
 
 
 def take_in(keys: tuple[()], state: Totalled, received: Received, samples: Seen) -> Totalled:
-    """theta_i = sum_j a_ij (theta_j - p_j) over what has arrived, and sum_j a_ij (s_j - s_i) over the newest s_j"""
+    """theta_i = sum_j a_ij (theta_j - p_j) over arrived messages, and sum_j a_ij (s_j - s_i) over the newest s_j"""
     moved, total = state.following
     theirs = received.vectors.reshape((len(received.counts), *state.following.shape))
     weights, inflow = moved.copy(), np.zeros_like(moved)
@@ -86,8 +86,8 @@ class GradientTracking(Stepping):
     up to all ``eta grad_i`` (running sums as of Hadjicostis, Vaidya and Dominguez-Garcia, IEEE TAC 2016, and of
     ASY-SONATA: Tian, Sun and Scutari, IEEE TAC 2020).
 
-    In directed networks a node takes s_j of those that it asks, and gives s_i to those that ask it: weights are
-    averaged by rows, and steps are shared out by columns (Push-Pull: Pu, Shi, Xu and Nedic, IEEE TAC 2021).
+    In directed networks a node takes s_j from the neighbours that it asks, and gives s_i to the neighbours that ask
+    it: weights are averaged by rows, steps by columns (Push-Pull: Pu, Shi, Xu and Nedic, IEEE TAC 2021).
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class GradientTracking(Stepping):
 
     @property
     def page(self) -> Page:
-        """The functions for what is sent."""
+        """The page for trackers or for sums."""
         if self.sends == "trackers":
             return Page(Tracked, "following", average_both, track, "weights")
         return Page(Totalled, "following", take_in, add_step, "weights")

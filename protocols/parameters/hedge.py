@@ -1,4 +1,4 @@
-"""Hedge: how much each of several predictors counts, by what it has lost on samples that it had not seen."""
+"""Hedge: weights of several predictors from their losses on samples that they had not seen."""
 
 import math
 

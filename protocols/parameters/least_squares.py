@@ -220,10 +220,10 @@ def _substitute(factor: Array, column: Array) -> None:
 
 # The variance of the targets' noise as a node learns it from its own samples, in compiled code.
 #
-# Each step tells the mean square of what samples differ by from their predictions, in units in which a right model
-# leaves the noise's variance. The first ones differ by the function too, which is not known yet, so that later ones
-# count more: the mean of n steps has weights that grow as 1, 2, ..., n. Rows that come again differ by less than the
-# noise from a function that knows them: where finite data are seen several times the first time counts alone.
+# Each step gives the mean squared prediction error of its samples, in units in which a right model leaves the noise's
+# variance. Early errors also contain the error of the function, so later ones count more: the mean of n steps has
+# weights that grow as 1, 2, ..., n. Rows that come again err by less than the noise under a function that knows them:
+# of finite data that are seen several times only the first pass counts.
 
 MEAN, STEPS, MOST = 0, 1, 2
 """The rows of the estimate, (3, C): the mean so far; in its first entry the number of steps in the mean; and likewise

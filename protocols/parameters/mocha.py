@@ -41,9 +41,9 @@ def hold(keys: tuple[float], state: Related, received: Received, samples: Seen) 
 class Mocha(Penalized):
     """Nodes learn what suits each, and from all weights how their tasks are related (Smith et al., NIPS 2017: MOCHA).
 
-    Of the weights ``psi_i, psi_j, ...`` of a node and its neighbours after a step of each, the columns of D are what
-    they differ in from their mean m. Their relations Omega are those that MOCHA learns (Zhang and Yeung, UAI 2010), and
-    the node takes the proximal step of the penalty ``c/2 tr(D inv(Omega) D')``, which no penalty makes diverge:
+    The columns of D are the differences of the weights ``psi_i, psi_j, ...`` of a node and its neighbours, after a step
+    of each, from their mean m. Omega is MOCHA's relation of tasks (Zhang and Yeung, UAI 2010). The node takes the
+    proximal step of ``c/2 tr(D inv(Omega) D')``, which diverges for no penalty:
 
         Omega = sqrt(D'D) / tr sqrt(D'D)        theta_i = m + [D Omega inv(Omega + eta c I)]_i
 

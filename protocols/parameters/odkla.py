@@ -44,7 +44,7 @@ class Odkla(PenalizedStepping, Tolerant):
     penalty : float or "auto"
         rho, not negative; "auto" is a twentieth of the loss's curvature, 0.1 for the squared loss.
     step : {"implicit", "explicit"}
-        Whether the gradient of a quadratic loss is that at the end of an implicit step, or, as published, at the
+        Whether the gradient of a quadratic loss is taken at the end of an implicit step or, as published, at the
         weights.
     tolerant : bool
         Whether duals come from sums of the weights sent where messages are lost or late, nodes sleep or edges switch;

@@ -19,8 +19,8 @@ class Exchanged(NamedTuple):
 
     weights: Array  # (L, C)
     own: Array  # (M,) the sums of its own samples
-    begun: Array  # (M,) those when the exchange began
-    gathered: Array  # (M,) those of the nodes below it too, and in the end of all
+    begun: Array  # (M,) its own sums at the begin of the exchange
+    gathered: Array  # (M,) the sums of its subtree, and in the end of all nodes
     others: Array  # (M,) the newest known of all other nodes
     round: int  # of the next samples
     tree: TreePlace
@@ -31,13 +31,13 @@ class Statistics(Vectors):
     """A null: the sums of least squares travel up and down a spanning tree, and each node solves it on all samples.
 
     With the features Z_i of all samples of node i so far, and their targets y_i, an exchange begins after each
-    ``every`` rounds. Its sums ``Z_i' Z_i``, ``Z_i' y_i`` and n_i are those of that round. In each round they go one hop
+    ``every`` rounds, with the sums ``Z_i' Z_i``, ``Z_i' y_i`` and n_i of that round. In each round they go one hop
     towards the root, and are added up on their way; their totals then go back. A node has
 
         theta_i = inv(sum_j Z_j' Z_j + (ridge + n lambda / 2) I) sum_j Z_j' y_j
 
-    with its own samples so far, those of all others up to the exchange that it knows, and the learner's lambda. That is
-    the ridge regression on these samples, exactly. An exchange sends L (L + 1) / 2 + L C + 1 numbers up and down each
+    with its own samples so far, all others' up to the newest known exchange, and the learner's lambda: exactly the
+    ridge regression on these samples. An exchange sends L (L + 1) / 2 + L C + 1 numbers up and down each
     of the tree's V - 1 edges; in a network of several parts each has a tree. It needs links and nodes that never fail,
     and takes targets that differ between nodes for one.
 

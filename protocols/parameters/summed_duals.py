@@ -3,7 +3,7 @@
 A node of ADMM adds to its dual variable how far it is from each neighbour, and those additions cancel in the whole
 network: what one end of an edge adds the other takes away. Where a message is lost, one end adds and the other does
 not. The difference stays for ever, and the functions grow without bound. Here a message carries the sum of all weights
-that its sender has had, by which the next one that arrives makes up for all that did not.
+of its sender so far, so that the next message that arrives makes up for all lost ones.
 """
 
 import math
@@ -111,7 +111,7 @@ class SummedDuals(SendsVectors):
     rule : DualRule
         The protocol.
     rounds : int
-        H, the rounds of which a node keeps its own sums, at least 1: older messages are not used.
+        H, the number of rounds for which a node keeps its own sums, at least 1: older messages are not used.
     """
 
     rule: DualRule
