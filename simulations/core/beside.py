@@ -1,4 +1,4 @@
-"""A call in a process of its own, beside this one, for what it leaves on the disk."""
+"""A function call in a separate process that runs beside this one and leaves its result on the disk."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _pickler() -> Any:
 
 
 def _defined(value: object) -> Iterator[tuple[str, Any]]:
-    """Yield what parts are made of, by the names that it has at the top of the program."""
+    """Yield the components of parts, with their names at the top of the program."""
     if isinstance(value, str):
         module, _, name = value.partition(":")
         if module == MAIN and name.isidentifier() and hasattr(sys.modules[MAIN], name):

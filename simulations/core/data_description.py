@@ -62,7 +62,7 @@ class CodedColumn:
     kind
         What it holds.
     words
-        The different words of a column of words, each of which becomes a column of 0 and 1; or of words in an order,
+        The different words of a column of words, coded as columns of 0 and 1; or of words in an order,
         which become 0, 1, 2, ...
     zoned
         Whether moments are of a time zone; they count in UTC then.
@@ -71,7 +71,7 @@ class CodedColumn:
     origin
         Of moments, the first of the training rows, in microseconds since 1970.
     fill
-        The replacement of a missing value, as a value of the column; None where they are refused.
+        The replacement of a missing value, as a value of the column, or None if missing values are refused.
     codes
         Values that stand for missing ones: numbers or text.
     written
@@ -139,7 +139,7 @@ class CodedColumn:
         return tuple(cycle for cycle in POSSIBLE.get(self.kind, ()) if cycle[0] in self.cycles)
 
     def __str__(self) -> str:
-        """Describe the coding of the column in a few words; empty where its numbers stay."""
+        """Describe the coding of the column in a few words; empty if its numbers are used as they are."""
         if self.kind == "words":
             return f"{self.name} (0 or 1 for each of {number_of(len(self.words), 'word')})"
         if self.kind == "ranks":
@@ -238,11 +238,11 @@ class Variables:
     Parameters
     ----------
     names : tuple of str
-        What each column is called; empty where the data does not say.
+        The names of the columns; empty if the data have none.
     mean, deviation : array, optional
-        (k,) each, deviation > 0; both None where the learner sees the values as they are.
+        (k,) each, deviation > 0; both None if values are not standardized.
     coding : Coding, optional
-        How the columns of the data become these k; None where they are the same.
+        The coding from data columns to these k; None if they are the same.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def check(folder: Path, names: Sequence[str]) -> None:
     Raises
     ------
     InputError
-        A file is not what was written, or has no checksum; the message names it.
+        A file differs from its checksum, or has none; the message names it.
     """
     known = _read(folder)
     for name in names:
@@ -51,7 +51,7 @@ def check(folder: Path, names: Sequence[str]) -> None:
 
 
 def replace(folder: Path, name: str, content: bytes) -> None:
-    """Replace a file and its checksum, so that whenever this ends the file is one of which there is a checksum."""
+    """Replace a file and its checksum, so that an interruption at any point leaves a file that matches a checksum."""
     known = _read(folder) if (folder / SUMS).is_file() else None
     new = (_digest(content), name)
     if known is not None:

@@ -59,7 +59,7 @@ def terminating() -> Iterator[None]:
 
 
 def take_sigterm_back() -> None:
-    """Let Python alone handle SIGTERM: Ray's handler in C aborts three seconds later what is still ending."""
+    """Let Python alone handle SIGTERM: Ray's C handler aborts a program that is still ending after three seconds."""
     if threading.current_thread() is threading.main_thread():
         handler = signal.getsignal(signal.SIGTERM)
         if handler is not None:
@@ -68,7 +68,7 @@ def take_sigterm_back() -> None:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Add to a Ctrl-C or another signal what is left of the run: its notes become the words of Interrupted."""
+    """Add the state of the run to Ctrl-C or another signal as notes, which become the words of Interrupted."""
     try:
         with terminating():
             yield

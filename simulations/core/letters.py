@@ -69,7 +69,7 @@ def without_warnings() -> Iterator[None]:
 
 
 def _families(wanted: set[str]) -> tuple[list[str], set[str]]:
-    """Return fonts of this machine that have letters, those with most of them first, and what is left without one."""
+    """Return fonts of this machine that cover the letters, best coverage first, and the letters without a font."""
     from matplotlib.font_manager import fontManager
 
     families: list[str] = []

@@ -1,4 +1,4 @@
-"""The machine: its memory, the threads of its matrix products, and the versions of what is installed."""
+"""The machine: its memory, the threads of its matrix products, and the versions of installed libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROCESS_BYTES = 120 * 10**6
 """The memory of an actor that Ray starts, before it has learned anything."""
 
 FORKED_BYTES = 65 * 10**6
-"""The same of a forked one, which shares with the others what is imported."""
+"""The same of a forked process, which shares imported modules with the others."""
 
 RESERVE_BYTES = 10**9
 """The memory left for Ray itself, the driver and the learned functions."""
@@ -78,7 +78,7 @@ def limited(room: int) -> Iterator[None]:
 
 
 def _data_bytes() -> int | None:
-    """Return the bytes of this process that the limit counts; None where the system does not say."""
+    """Return the bytes of this process that count towards the limit, or None if the system does not report them."""
     if not STATUS.exists():
         return None
     return 1024 * int(STATUS.read_text().partition("VmData:")[2].split(maxsplit=1)[0])
@@ -99,7 +99,7 @@ def require_memory(processes: int, nodes: int, room: int, each: int) -> None:
     Raises
     ------
     InputError
-        The message says what they take, and the block size that fits.
+        The message gives the memory that the agents take, and a block size that fits.
     """
     if processes * each <= max(0, room - RESERVE_BYTES):
         return
@@ -144,7 +144,7 @@ def _libraries(modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-# The versions of what feeds a model.
+# The versions of all libraries that feed a model.
 
 LIBRARIES = ("kernelswarm", "numpy", "scipy", "numba", "networkx", "ray")
 
@@ -154,7 +154,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {library: _version(library) for library in LIBRARIES}
 
 
-@functools.cache  # reading what is installed takes longer than a small run
+@functools.cache  # reading the metadata of installed packages takes longer than a small run
 def _version(library: str) -> str:
     try:
         return importlib.metadata.version(library)

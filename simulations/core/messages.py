@@ -1,4 +1,4 @@
-"""The words of a refusal: where a value stands, what it is, what was asked for, which name is nearest."""
+"""The words of a refusal: place, value, rule, and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ SYNONYMS: dict[str, str] = {
     "csv": "file",
     "mnist": "idx",
 }
-"""Other usual names of parts, in lower case with underscores, and what they are called here."""
+"""Other usual names of parts, in lower case with underscores, and their names here."""
 
 
 def join(path: str, key: str) -> str:

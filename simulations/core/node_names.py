@@ -67,7 +67,7 @@ def node_names(nodes: Sequence[int], names: AnyArray | None) -> dict[int, Name]:
 
 
 def alike(ours: Iterable[object], theirs: Iterable[object]) -> str:
-    """Return the end of a sentence on names of two sides that are nearly the same; empty where none are.
+    """Return the end of a sentence on nearly equal names of two sides, or an empty text without such names.
 
     Examples
     --------
@@ -86,7 +86,7 @@ MELT = 'pandas\' frame.melt("time", var_name="node", value_name="y") makes a row
 
 
 def columns_of_nodes(columns: Sequence[str], names: Sequence[Name]) -> str:
-    """Say that data have a column for each node, by what columns and nodes are called; empty where they have not.
+    """Return a sentence on data with a column for each node, recognized by names, or an empty text for other data.
 
     So it is where at least three columns, and half of all, are called as nodes that are more than places.
 

@@ -74,7 +74,7 @@ def in_notebook() -> bool:
 def watched(
     observe: Callable[..., None] | None, bar: Literal["run_bar", "comparison_bar", "suggestion_bar"]
 ) -> Iterator[Callable[..., None] | None]:
-    """Yield the observer that is given; where none is, that of a bar in a notebook, and None elsewhere."""
+    """Yield the given observer, or without one a progress bar in notebooks and None elsewhere."""
     if observe is not None or not in_notebook():
         yield observe
         return

@@ -136,7 +136,7 @@ DECLARED: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
         "compares_losses": (_is_truth, "must be True or False: whether advance needs the neighbours' excess losses"),
     },
 }
-"""What a part of a kind declares besides its methods: what it must be, and the rule in words."""
+"""An attribute that a part of a kind declares besides its methods: a check, and the rule in words."""
 
 
 def refuse_declared(kind: str, part: Any, path: str) -> None:
@@ -183,7 +183,7 @@ CONTRACTS: dict[str, tuple[str, ...]] = {
     "topology": ("kernelswarm.graphs.topology:Topology",),
     "stream": ("kernelswarm.simulations.data.contract:Stream",),
 }
-"""The contracts of a kind; those of a protocol are in the order of the families of methods."""
+"""The contracts of a kind; a protocol's are in the order of the families of methods."""
 
 
 def refuse_signatures(contract: type[Any], methods: tuple[str, ...], part: Any, path: str) -> None:
@@ -203,7 +203,7 @@ def refuse_signatures(contract: type[Any], methods: tuple[str, ...], part: Any, 
     Raises
     ------
     InputError
-        With the method, its parameters and those of the contract.
+        With the method, its parameters and the contract's.
     """
     cls = part if isinstance(part, type) else type(part)
     for name in methods if is_own(cls) else ():

@@ -46,11 +46,11 @@ class _Worker:
 
 
 _beside = 1
-"""The processes that share the cores with this one, itself included: those of :func:`answers`."""
+"""The processes that share the cores with this one, itself included, as started by :func:`answers`."""
 
 
 def cores() -> int:
-    """Return the cores that this process may use, its part of them where it is one of those of :func:`answers`."""
+    """Return the cores that this process may use: a process of :func:`answers` has its share of them."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, found // _beside)
 
@@ -140,7 +140,7 @@ class _Crew(Generic[Task, Answer]):
         return [worker for worker in self.workers if worker.link in received]
 
     def take(self, worker: _Worker) -> Iterator[tuple[int, Answer | Lost]]:
-        """Take the message of a process, or its end, and yield what became of its task; give it the next one."""
+        """Receive the message or the end of a process, yield the result of its task, and assign it the next one."""
         try:
             message = worker.link.recv()
         except (EOFError, ConnectionResetError):

@@ -53,7 +53,7 @@ def read_npz(
 def read_mat(
     key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...], na_values: NaValues = ()
 ) -> tuple[Rows, Rows | None]:
-    """Read the same arrays of a MATLAB file, of which x and y may be called X and Y.
+    """Read the same arrays of a MATLAB file, whose x and y may be called X and Y.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _plain(array: AnyArray, is_matrix: bool) -> AnyArray:
 
 
 def arrays_of(name: str, path: Path, wanted: Callable[[list[str]], list[str]] | None = None) -> dict[str, AnyArray]:
-    """Read arrays of an npz file, all or those that ``wanted`` chooses of their names; ValueError where it is none."""
+    """Read the arrays of an npz file whose names ``wanted`` accepts; raises ValueError for other files."""
     with path.open("rb") as file:
         if file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX:
             raise ValueError(f"{name} holds a single array: save x and y together with numpy.savez")

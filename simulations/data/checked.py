@@ -1,6 +1,6 @@
-"""The border to streams of a user's own: what they draw is compared with what they declare, at every draw.
+"""Checks of streams of a user's own: each draw is compared with the stream's declarations.
 
-Rounds are compiled, and trust the shapes of what they are given.
+Compiled rounds trust the shapes of the arrays that they get.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernelswarm.simulations.data.contract import Calendar, Differences, HeldOut
 
 
 def opened(stream: Stream, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
-    """Open a stream; all that one of a user's own hands out is held to what it declares.
+    """Open a stream; draws of a user's own stream are checked against its declarations.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def opened(stream: Stream, nodes: int, seed: int, held_out: int, locations: Arra
 
 
 def _refuse_declared(source: Source, nodes: int, name: str) -> None:
-    """Refuse an opened stream of which the numbers describe no data."""
+    """Refuse an opened stream whose counts of inputs, targets, classes or nodes are inconsistent."""
 
     def require(holds: bool, key: str, rule: str) -> None:
         if not holds:
@@ -106,7 +106,7 @@ class Declared:
     classes: int | None
 
     def points(self, found: object, count: int | None, where: str) -> Array:
-        """Return points, (count, p), as float64, C-contiguous; None for any count. InputError where they are none."""
+        """Return points, (count, p), as float64, C-contiguous; None for any count. Raises InputError otherwise."""
         return self._array(found, (count, self.inputs), f"{where} returned points", f"inputs = {self.inputs}")
 
     def observed(self, found: object, count: int | None, where: str) -> Array:
@@ -181,7 +181,7 @@ class CheckedSource:
         return found
 
     def __getattr__(self, name: str) -> Any:
-        """Return what sources with checkpoints have beside: a source of a user's own may be without."""
+        """Return the checkpoint methods of a source; sources of a user's own may lack them."""
         if name not in ("state", "restore"):
             raise AttributeError(f"{type(self).__name__} has no {name}")
         if not hasattr(self.given, name):

@@ -64,7 +64,7 @@ MOST_CODES = 100
 
 
 class ManyWords(ValueError):
-    """The refusal of inputs of which some, ``words``, hold too many different words; ``others`` are the rest."""
+    """The refusal of columns, ``words``, with too many different words; ``others`` are the other inputs."""
 
     def __init__(self, text: str, words: tuple[str, ...], others: tuple[str, ...]) -> None:
         super().__init__(text)
@@ -91,7 +91,7 @@ def inputs(
     cure: str = "",
     has_codes: bool = True,
 ) -> tuple[list[AnyArray], tuple[CodedColumn, ...]]:
-    """Columns of inputs as arrays, numbers of their own types, and what they hold.
+    """Columns of inputs as arrays of numbers in their own types, with a description of each column.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def inputs(
     table, columns
         The table, and the names of the columns.
     mark
-        What stands before fractions in text; empty where nothing says so.
+        The decimal mark in text; empty if unknown.
     wanted
         What each column has to hold, where that is known.
     cure
@@ -140,7 +140,7 @@ def read_input(
     cure: str = "",
     has_codes: bool = True,
 ) -> tuple[AnyArray, CodedColumn]:
-    """One column of inputs as an array (n,), nan where a value is missing, and what it holds; see :func:`inputs`."""
+    """One column of inputs as an array (n,), nan for missing values, with its description; see :func:`inputs`."""
     import pyarrow
 
     values = table.column(column)
@@ -188,7 +188,7 @@ def read_input(
 
 
 def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, cure: str) -> None:
-    """Refuse a column that holds something else than what was learned from."""
+    """Refuse a column whose kind of content differs from the training data."""
     if ALIKE.get(found.kind, found.kind) == ALIKE.get(wanted.kind, wanted.kind) and found.zoned == wanted.zoned:
         return
     kinds = [f"{HELD[one.kind]}{' of a time zone' * one.zoned}" for one in (found, wanted)]
@@ -212,7 +212,7 @@ def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Any
 def _unreadable(
     name: str, column: str, found: Entries, mark: Mark, cure: str, wanted: CodedColumn | None
 ) -> ValueError:
-    """The refusal of text that is neither all numbers nor all times nor all words, or not what is wanted."""
+    """The refusal of text that mixes numbers, times and words, or has another kind than wanted."""
     odd = odd_in(found, mark, wanted, column)
     text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
     return refusal(text, column, odd, found, is_target=False, cure=cure)
@@ -274,7 +274,7 @@ def numbers(
 
 
 def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: Mark = "") -> AnyArray:
-    """A column of text as the labels of classes, (n,), without blanks around them; empty where one is missing.
+    """A column of text as class labels, (n,), stripped of blanks; empty for missing values.
 
     Unless a classification is asked for, text that reads as a number is refused: a column of numbers in which one is
     mistyped arrives as text too. Digits only, such as 007, are labels, as long as there may be so many classes; numbers
@@ -388,7 +388,7 @@ def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> AnyArray | None:
 
 
 def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> AnyArray:
-    """The node of each row, (n,): whole numbers as int64, or text; nan or empty where one is missing.
+    """The node of each row, (n,): whole numbers as int64, or text; nan or empty for missing values.
 
     Raises
     ------
@@ -454,14 +454,14 @@ def with_nodes(name: str, table: pyarrow.Table, column: str, decimal: str) -> py
 
 
 def words(table: pyarrow.Table, column: str) -> AnyArray:
-    """A column of text as an array (n,) of fixed width, without blanks around each entry; empty for what is missing."""
+    """A column of text as an array (n,) of fixed width, stripped of blanks; empty for missing values."""
     values = without_words(table.column(column))
     texts = np.char.strip(np.array(values.fill_null("").to_pylist(), dtype=np.str_).reshape(len(values)))
     return spelled(np.where(np.isin(texts, WRITTEN), "", texts))
 
 
 def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:
-    """Return what pandas has written of a table into it; ValueError if that cannot be read."""
+    """Return pandas' metadata in a table; raises ValueError if it cannot be read."""
     try:
         metadata: dict[str, Any] = table.schema.pandas_metadata or {}
     except ValueError as error:
@@ -536,7 +536,7 @@ def repeated(moments: Array) -> tuple[str, ...]:
 
 
 def with_cycles(columns: Sequence[CodedColumn], points: AnyArray, times: TimesAs) -> tuple[CodedColumn, ...]:
-    """Return what columns hold with the cycles that times become; points (n, columns) are all rows of the data."""
+    """Return descriptions of columns with the cycles of times added; points (n, columns) are all rows of the data."""
     everything = times == "cycles"
     found = [tuple(name for name, _, _ in POSSIBLE.get(column.kind, ()) if everything) for column in columns]
     for place, column in enumerate(columns if times == "auto" else ()):
@@ -551,7 +551,7 @@ def with_cycles(columns: Sequence[CodedColumn], points: AnyArray, times: TimesAs
 
 
 def clock_beside(columns: Sequence[CodedColumn], points: Sequence[AnyArray] | AnyArray, date: str) -> int | None:
-    """Return the place of the only times of day, beside the only dates, all at midnight; None where that is not so."""
+    """Return the index of the only times of day if the only dates, beside them, are all at midnight, else None."""
     clocks = [place for place, column in enumerate(columns) if column.kind == "clock"]
     dates = [place for place, column in enumerate(columns) if column.kind == "time"]
     if len(clocks) != 1 or len(dates) != 1 or columns[dates[0]].name != date:

@@ -27,7 +27,7 @@ class Calendar(NamedTuple):
     steps
         The step of each of its samples, (n,), increasing, from 0.
     length
-        Steps of an epoch, with those that have no sample.
+        Steps of an epoch, steps without a sample included.
     """
 
     steps: Integers
@@ -107,7 +107,7 @@ class HeldOut:
 
 
 class Differences(Protocol):
-    """How far the true targets of some nodes are from one's own; not a matrix, of which networks need few entries."""
+    """Distances of the true targets of some nodes from one's own; not a matrix, since networks need few entries."""
 
     def __call__(self, position: int, others: Sequence[int]) -> Array:
         """Return the mean squared differences, (len(others),)."""
@@ -139,7 +139,7 @@ class NodeSource(Protocol):
 
 
 def twin(source: NodeSource) -> NodeSource:
-    """Return a copy that draws by itself; those of kernelswarm share their data, of which they change nothing."""
+    """Return a copy that draws independently; copies of kernelswarm's sources share their read-only data."""
     return copy.deepcopy(source) if is_own(type(source)) else copy.copy(source)
 
 
@@ -172,9 +172,9 @@ class Source:
         samples, (n,): the function that loses least, against which regret is measured. None where unknown, and where
         targets are classes.
     locations
-        Where the nodes are, (V, 2); None where they are nowhere.
+        Positions of the nodes, (V, 2), or None without positions.
     calendars
-        Where some nodes have no sample in some rounds: when each node has its own. None where they have one in each.
+        The rounds in which each node has samples, or None if every node has one in each round.
     discount
         Of the rewards that the targets are, where the truth is the value function of a Markov chain; None elsewhere.
     differences
@@ -203,7 +203,7 @@ class Source:
 
     @property
     def fewest(self) -> int | None:
-        """The different samples of the node that has fewest of those that have some; None where they are endless."""
+        """Smallest number of distinct samples over nodes with data; None for endless streams."""
         if self.lengths is None:
             return None
         return min(length for length in self.lengths if length) // self.epochs
@@ -224,7 +224,7 @@ class Stream(Protocol):
         held_out
             Test samples of each node, at most, where data is finite.
         locations
-            Positions (V, 2) of the nodes in the graph, None where it has none.
+            Positions (V, 2) of the nodes in the graph, or None without positions.
 
         Raises
         ------

@@ -141,7 +141,7 @@ def texts_of(lines: Sequence[bytes]) -> list[str]:
 
 
 def separator_of(lines: Sequence[str]) -> str:
-    """Return what the first line says to stand between fields; empty where it says nothing."""
+    """Return the delimiter declared in the first line, or an empty text without a declaration."""
     found = SEPARATOR.fullmatch(lines[0].strip(" ")) if lines else None
     return found.group(1) if found else ""
 
@@ -279,7 +279,7 @@ def _are_indexed(rows: Sequence[Sequence[str]]) -> bool:
 
 
 DELIMITERS = ",;\t|"
-"""The delimiters that are tried where none is given; the first of those that suit equally."""
+"""The delimiters that are tried if none is given; of equally good ones the first is taken."""
 
 BLANK = " "
 """Any blanks and tabs together, as they part what programs print in columns."""

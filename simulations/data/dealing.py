@@ -38,7 +38,7 @@ Placement = Callable[[Rows, Indices], Indices]
 
 @dataclass(frozen=True)
 class Dealing:
-    """The keys of finite streams that say what each node gets; see `file.File` for their meaning."""
+    """The keys of finite streams that decide the rows of each node; see `file.File` for their meaning."""
 
     split: Split
     concentration: float
@@ -188,7 +188,7 @@ def deal(
 
 
 def _called(rows: Rows, node: int) -> str:
-    """Return what messages call a node: the name that the rows have for it, or its number."""
+    """Return a node's name in messages: its name in the data, or its number."""
     return str(node) if rows.ids is None else shown(in_order(rows.ids)[node].item())
 
 
@@ -238,7 +238,7 @@ def counted(rows: Rows, left: Rows) -> Rows:
 
 
 def in_step(rows: Rows, hands: list[Hand], apart: Booleans) -> list[Hand]:
-    """Give nodes the calendar of what they learn from: places at which rows are set apart, (most,), are no steps."""
+    """Give nodes the calendar of their training rows; places of held-out rows, (most,), are no steps."""
     assert rows.steps is not None
     steps, lengths = rows.steps
     before = np.concatenate([[0], np.cumsum(apart)])

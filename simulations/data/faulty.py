@@ -17,7 +17,7 @@ from kernelswarm.simulations.data.contract import Calendar, HeldOut, NodeSource,
 
 
 class FaultySource:
-    """A node's samples with its faults in them; what it is measured on is true.
+    """A node's samples with faults added; held-out samples stay true.
 
     The sequence does not depend on how it is cut into draws: random numbers belong to the samples.
 
@@ -65,7 +65,7 @@ class FaultySource:
         return freeze(points), freeze(targets)
 
     def held_out(self, samples: int) -> HeldOut:
-        """Return what the node would measure if it were sound."""
+        """Return the measurements that the node would make without faults."""
         return self._node.held_out(samples)
 
     def state(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class FaultySource:
 def with_faults(
     source: Source, faults: Sequence[Fault], labels: Sequence[int], batch_sizes: Sequence[int], seed: int
 ) -> Source:
-    """Return an opened stream whose faulty nodes measure what their tables say; itself where none does.
+    """Return an opened stream with the faults of the tables added, or the stream itself without faults of data.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def _key(seed: int, place: int, table: int) -> list[int]:
     return found
 
 
-# Nodes that have no data: what they learn, they learn from their neighbours.
+# Nodes without data learn from their neighbours alone.
 
 NO_SAMPLES = Calendar(np.zeros(0, dtype=np.int64), 1)
 """When a node without data has samples: never."""
@@ -161,7 +161,7 @@ def among_others(source: Source, order: Sequence[int], locations: Array | None) 
     Returns
     -------
     Source
-        Of V nodes. How far their true targets are from one another is not known; those of a node without data are NaN.
+        Of V nodes. Differences between nodes are unknown; true targets of nodes without data are NaN.
         The names of nodes are as before.
     """
 
@@ -185,7 +185,7 @@ def among_others(source: Source, order: Sequence[int], locations: Array | None) 
 def _in_order(
     targets_of: Callable[[int, Array, Any], Array], order: Sequence[int], targets: int
 ) -> Callable[..., Array]:
-    """Return the true targets by the places among all nodes; those of a node without data are NaN."""
+    """Return the true targets by node index; NaN for nodes without data."""
 
     def found(position: int, points: Array, drawn: Any) -> Array:
         if order[position] < 0:

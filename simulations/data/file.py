@@ -331,7 +331,7 @@ class File:
         return held
 
     def dealing(self) -> Dealing:
-        """Return the keys that say what each node gets."""
+        """Return the keys that decide the rows of each node."""
         return Dealing(
             split=self.split,
             concentration=self.concentration,
@@ -373,7 +373,7 @@ def with_data_of(stream: Stream, other: Stream) -> Stream:
 
 
 def held_by(stream: Stream) -> Held | None:
-    """Return the data in memory that a stream is of; None where it is of none."""
+    """Return the in-memory data of a stream, or None if it reads files or generates samples."""
     return stream.held if isinstance(stream, File) else None
 
 
@@ -391,7 +391,7 @@ def with_data_in(stream: Stream, folder: Path) -> Stream:
         return stream
     if stream.path.resolve().parent != folder.resolve():
         return stream
-    stream._files()  # refuses what is missing
+    stream._files()  # refuses missing files
     held = read_held(folder, stream.path.name)
     require_contents(stream.contents, held.contents, f"the run folder {folder}")
     return stream.holding(held)

@@ -301,7 +301,7 @@ def _checked(
 
 
 def copied(rows: Rows, task: Literal["classification", "regression"], tested: bool = False) -> dict[str, str]:
-    """Say what joined files leave behind, by the facts' names: texts are empty where they left nothing.
+    """Return sentences on repeated rows and on nodes with nearly equal names, as facts; empty if there are none.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def copied(rows: Rows, task: Literal["classification", "regression"], tested: bo
 def _dealt(
     rows: Rows, test: Rows | None, dealing: Dealing, classes: int | None, nodes: int, seed: int, locations: Array | None
 ) -> tuple[Rows, Rows | None, list[Hand], Variables]:
-    """Deal the rows, and make numbers of all columns by what the nodes learn from; returns the inputs too."""
+    """Deal the rows and convert all columns to numbers, fitted on training rows; returns the inputs too."""
     filled = dealing.missing in ("mean", "last")
     if not filled and all(not column.codes and column.kind in ("number", "truth") for column in rows.kinds):
         return rows, test, deal(dealing, rows, test, classes, nodes, seed, locations), Variables(rows.columns)

@@ -38,7 +38,7 @@ KINDS: tuple[tuple[Any, str], ...] = (
 
 
 def kind_of(value: Any) -> str:
-    """Return what an entry is; empty of a gap.
+    """Return the kind of an entry; empty for a gap.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def kind_of(value: Any) -> str:
 
 
 def odd_object(values: Iterable[Any]) -> str:
-    """Say which row holds an entry of another kind than most; empty where all are of one.
+    """Return a sentence on the row whose entry differs in kind from most, or an empty text if all are of one kind.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def odd_object(values: Iterable[Any]) -> str:
 
 
 def alike(values: AnyArray) -> AnyArray:
-    """Return an array of objects, of which dates among moments are their midnights, and all is text where some is.
+    """Normalize an array of objects: dates among moments become midnights, and mixtures with text become text.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def alike(values: AnyArray) -> AnyArray:
 
 
 def same_names(values: Iterable[Any]) -> str:
-    """Say which two entries of several kinds an array would make one of, such as 1 and "1"; empty where none are.
+    """Return a sentence on two entries that an array would merge, such as 1 and "1", or an empty text without any.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def coded_points(data: Any, coding: Coding, name: str = "points") -> Array:
     Parameters
     ----------
     data
-        As in `points_of`; the columns of an array, of any type, stand as those of the data that were learned from.
+        As in `points_of`; the columns of an array, of any type, have the order of the training columns.
     coding
         What became of these.
     name
@@ -223,7 +223,7 @@ def coded_points(data: Any, coding: Coding, name: str = "points") -> Array:
 
 
 def _type_of(data: Any) -> type | None:
-    """Return the type of an array of rows that are lists of numbers and text; None where it is clear."""
+    """Return the type of an array of rows that are lists of numbers and text, or None for uniform types."""
     return object if isinstance(data, list | tuple) else None
 
 

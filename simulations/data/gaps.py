@@ -360,7 +360,7 @@ def table_without(
 def array_without(
     values: npt.NDArray[np.generic], columns: Sequence[str], asked: NaValues, found: Found
 ) -> npt.NDArray[np.generic]:
-    """Return an array (n, columns), or (n,) of one, with nan, or empty text, in place of what stands for a gap."""
+    """Return an array (n, columns), or (n,) for one column, with codes for gaps replaced by nan or empty text."""
     marked = np.zeros(values.shape, dtype=np.bool_)
     for place, column in enumerate(columns):
         part = (..., place) if values.ndim == 2 else ...
@@ -376,7 +376,7 @@ def array_without(
 
 
 def with_codes(columns: Sequence[CodedColumn], asked: NaValues) -> tuple[CodedColumn, ...]:
-    """Return columns that know what stands for gaps in them; empty where none has any and all hold numbers."""
+    """Return columns with their codes for gaps; empty if no column has such codes and all hold numbers."""
     found = tuple(replace(column, codes=codes_in(asked, column.name)) for column in columns)
     return found if any(column.codes or column.kind != "number" for column in found) else ()
 
@@ -400,7 +400,7 @@ def _are(values: npt.NDArray[np.generic], code: Code) -> Booleans:
     number = _number(code)
     if number is None or values.dtype.kind not in "iuf":
         return np.zeros(values.shape, dtype=np.bool_)
-    with np.errstate(over="ignore"):  # of what half precision cannot hold
+    with np.errstate(over="ignore"):  # of values beyond half precision
         return np.asarray(values == (values.dtype.type(number) if values.dtype.kind == "f" else number))
 
 
@@ -449,7 +449,7 @@ def _without_times(
 
 
 def _times_in(values: pyarrow.ChunkedArray, column: CodedColumn) -> Times | None:
-    """Return the times that a column holds, as its reader finds them; None where it holds others or is refused."""
+    """Return a column's values as times, or None if it holds anything else or is refused."""
     wanted = column.kind if column.kind in ("time", "clock") else None
     try:
         if not is_text(values):
@@ -463,7 +463,7 @@ def _times_in(values: pyarrow.ChunkedArray, column: CodedColumn) -> Times | None
 def _text_without(
     values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found, guessed: bool
 ) -> pyarrow.ChunkedArray:
-    """Return a column of text, or of categories, of which the codes are none any more."""
+    """Return a column of text, or of categories, with the codes for gaps removed."""
     import pyarrow
 
     encoded = values if pyarrow.types.is_dictionary(values.type) else values.dictionary_encode()
@@ -510,7 +510,7 @@ def _text_without(
 
 
 def _taken(values: pyarrow.Array, places: npt.NDArray[np.intp]) -> pyarrow.ChunkedArray:
-    """Return the values at some places, of which -1 is the last."""
+    """Return the values at given indices; the index -1 stands for the last value."""
     import pyarrow
 
     return pyarrow.chunked_array([values.take(pyarrow.array(places % len(values)))])

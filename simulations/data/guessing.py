@@ -1,4 +1,4 @@
-"""How a file is read of which only the path is known: its target, its encoding, its gaps, and what is no input."""
+"""How a file is read when only its path is given: target, encoding, gaps, and columns that are no inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NUMERIC = re.compile(r"(?!0+([-/.]0+)+( 0+(:0+)*)?$).*\d")
 
 
 class Guess(NamedTuple):
-    """A file as it is to be read, what it holds, and which columns are left out for what they hold."""
+    """A file with its reading options, its content, and the columns left out by content."""
 
     file: File
     rows: Rows
@@ -101,7 +101,7 @@ def guess(file: File) -> Guess:
 
 
 def _unasked(found: Guess, names: Sequence[str]) -> tuple[str, ...]:
-    """Return inputs that may be left out: those that nobody has asked for, and none where there are no others."""
+    """Return inputs that may be left out: columns that were not asked for, or none if no input would remain."""
     return () if found.file.features or len(names) == len(found.rows.columns) else tuple(names)
 
 

@@ -68,7 +68,7 @@ class _Described(ABC):
     @property
     @abstractmethod
     def contents(self) -> str:
-        """Say what is held."""
+        """Describe the data."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Described) and self.contents == other.contents
@@ -156,13 +156,13 @@ class HeldTable(_Described):
 
 
 def read_npz_whole(key: str, path: Path) -> HeldArrays:
-    """Read all arrays of an npz file; raises ValueError where it is none."""
+    """Read all arrays of an npz file; raises ValueError for other files."""
     name = call(key, path)
     return HeldArrays(arrays_of(name, path), name)
 
 
 def read_parquet_whole(files: Sequence[tuple[str, Path]]) -> HeldTable:
-    """Read all columns of one parquet file, or of two of which the second has the test rows.
+    """Read all columns of one parquet file, or of two, the second with test rows.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def from_python(
     test
         Rows to be measured on, of the same kind.
     target, node
-        Columns of a frame: what is learned, and which node each row belongs to.
+        Columns of a frame: the targets, and the node of each row.
 
     Returns
     -------
@@ -269,7 +269,7 @@ def from_python(
     Raises
     ------
     ValueError
-        They are no such data; the text says what they are and what to do.
+        The data have another form; the message describes them and gives the remedy.
     """
     target, node = _text(target), _text(node)
     if target is not None and not isinstance(target, str | Sequence):
@@ -403,7 +403,7 @@ def _arrays(pieces: Sequence[Any], ending: str) -> dict[str, AnyArray]:
 
 
 def _array(name: str, values: Any) -> AnyArray:
-    """Copy an array, so that nobody can change what is learned from."""
+    """Copy an array, so that later changes by the caller do not reach the training data."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")
     same = same_names(values) if isinstance(values, list | tuple) else ""
@@ -455,7 +455,7 @@ def _table(
 
 
 def _joined(columns: Mapping[str, Any], name: str, frame: Any) -> pyarrow.Table:
-    """Make a table of columns whose rows belong together, with what a table of Arrow says of its own."""
+    """Make a table of columns whose rows belong together, with the metadata of an Arrow table."""
     import pyarrow
 
     table = pyarrow.table(arrow(in_step(columns, name), name))
@@ -471,6 +471,6 @@ def _joined(columns: Mapping[str, Any], name: str, frame: Any) -> pyarrow.Table:
 
 
 def _called(values: Any, default: str) -> str:
-    """Return what a series is called; arrays have no name."""
+    """Return a series' name; arrays have no name."""
     name = getattr(values, "name", None)
     return default if name is None else str(name)

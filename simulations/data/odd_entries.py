@@ -40,7 +40,7 @@ class OddWords(ValueError):
 
 
 class Odd(NamedTuple):
-    """The different words of a column that are odd, the first of them, and what is said of it."""
+    """The distinct odd words of a column, the first of them, and a sentence about them."""
 
     words: tuple[str, ...]
     row: int
@@ -51,12 +51,12 @@ class Odd(NamedTuple):
 def odd_in(found: Entries, mark: Mark = "", wanted: CodedColumn | None = None, name: str = "") -> Odd:
     """Return the words of a column that are not what most or all have to be.
 
-    Without such a majority they are those that are no numbers, or else all.
+    Without such a majority the odd words are all that are no numbers, or else all.
 
     Parameters
     ----------
     found : Entries
-        The words, of which some are odd.
+        The words of the column, odd ones included.
     mark : {"", ".", ","}
         What stands before fractions, where that is known.
     wanted

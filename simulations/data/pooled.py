@@ -43,7 +43,7 @@ class PooledSource:
         self._begin()
 
     def _begin(self) -> None:
-        """Start a round of which nothing has been handed out."""
+        """Start a round in which no sample has been drawn yet."""
         saved = all(hasattr(source, "state") for source in self.sources)  # one of a user's own may have none
         self._before: dict[str, Any] | None = self._states() if saved else None
         self._waiting: tuple[Array, Array] | None = None
@@ -160,7 +160,7 @@ class Traffic(NamedTuple):
 
 
 def links_of(labels: Sequence[int]) -> EdgeFacts:
-    """Return what is known of the links of nodes to the one learner: neither distances nor attributes."""
+    """Return the facts about the nodes' links to the one learner: neither distances nor attributes."""
     ends = np.array(labels, dtype=np.int64)
     return EdgeFacts(np.full(len(ends), CENTRE), ends, None, ({},) * len(ends))
 
@@ -204,7 +204,7 @@ class TravellingSamples:
         busy = links.transit(size) if np.isfinite(links.bandwidth) else 1
         self._conditions = replace(conditions, timetable=None, directed=False, transit=busy)
         self._labels = np.array(labels, dtype=np.int64)
-        # The keys of the links' losses are those of (CENTRE, node); numbers are distorted by others.
+        # Keys of the links' losses are (CENTRE, node); distortions of numbers have other keys.
         self._keys = keys_of(*conditions.key, self._labels, np.full(len(labels), CENTRE)).tolist()
         self._initial = [node.state() for node in self.sources]
         self._ahead: Realization | None = self._realization()  # which refuses links that need what there is not
@@ -215,13 +215,13 @@ class TravellingSamples:
         return {**self.__dict__, "_ahead": None}
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return what arrives on so many links, in turn, as there are mini-batches in ``count``."""
+        """Return the arrivals on as many links, in turn, as there are mini-batches in ``count``."""
         pieces = [self._next() for _ in range(count // self.batch_size)]
         points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*pieces, strict=True))
         return points, targets
 
     def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
-        """Return what so many draws give, one behind the other, and how many samples each gave, (draws,)."""
+        """Return the samples of so many draws, concatenated, and the number of samples of each draw, (draws,)."""
         found = [self.draw(count) for _ in range(draws)]
         points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*found, strict=True))
         return points, targets, np.array([len(each) for each, _ in found], dtype=np.int64)
@@ -242,7 +242,7 @@ class TravellingSamples:
             self._next()
 
     def traffic(self, rounds: int) -> Traffic:
-        """Count what was sent in the first ``rounds`` rounds, and what had become of it then."""
+        """Count the messages sent in the first ``rounds`` rounds, and how many had arrived, were lost or under way."""
         realization, links = self._realization(), self._conditions.links
         nodes, size = len(self._labels), self.batch_size
         left = np.full(nodes, np.iinfo(np.int64).max) if self._lengths is None else np.array(self._lengths)
@@ -279,7 +279,7 @@ class TravellingSamples:
         self._waiting: list[list[tuple[int, int, Array, Array]]] = [[] for _ in self.sources]
 
     def _next(self) -> tuple[Array, Array]:
-        """Return what the learner takes from the next link."""
+        """Return the samples that the learner takes from the next link."""
         now, place = divmod(self._asked, len(self.sources))
         if not place:
             self._send(now)
@@ -322,7 +322,7 @@ ENDLESS = 2**62
 
 
 class FloodedSource:
-    """A node's own samples and those that arrive from others: in each round a mini-batch of each node in turn.
+    """A node's own samples and the samples that arrive from others: in each round a mini-batch of each node in turn.
 
     A sample drawn h hops away arrives h rounds later. A node from which nothing arrives has an empty mini-batch.
 

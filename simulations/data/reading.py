@@ -120,7 +120,7 @@ def column_numbers(name: str, columns: Sequence[str | int], count: int) -> list[
 AUTO = "auto"
 BLOCK = 2**20  # bytes
 
-#: What files of these encodings begin with; the longer marks first, one of which begins with a shorter one.
+#: Byte order marks of these encodings; longer marks first, since one begins with a shorter one.
 MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -145,7 +145,7 @@ class Sink(Protocol):
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse what is no encoding of text that Python knows."""
+    """Refuse names of encodings that Python does not know."""
     try:
         "".encode(encoding if encoding != AUTO else "utf-8")
     except (LookupError, ValueError) as error:  # a null byte is a ValueError
@@ -210,7 +210,7 @@ def copy_in_utf8(name: str, source: IO[bytes], sink: Sink, encoding: str) -> Non
 
 
 def _marked(name: str, start: bytes) -> str:
-    """Return the encoding of the mark that a file begins with, and "utf-8" where there is none."""
+    """Return the encoding of a file's byte order mark, or "utf-8" without a mark."""
     for mark, encoding in MARKS:
         if start.startswith(mark):
             return encoding

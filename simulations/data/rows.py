@@ -1,4 +1,4 @@
-"""Finite data as it was read: rows that know what they are called, and the checks that all formats share."""
+"""Finite data as read: rows with the names of their columns, and the checks that all formats share."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Rows:
     whole
         Whether the targets are whole numbers, or categories, by their type.
     ranking
-        The labels in the order that the file gives them; empty where it gives none.
+        The labels in the order given by the file; empty if it gives none.
     kinds
-        What each column of the points holds; empty where all hold numbers. Points are then numbers that stand for it.
+        The description of each input column; empty if all hold numbers. Otherwise points are the coded numbers.
     times
-        The times by which rows are put in order, (n,); None where they are not.
+        The times by which rows are ordered, (n,), or None for rows without times.
     time
         The column of these times.
     kept
@@ -69,7 +69,7 @@ class Rows:
         Where rows were left out of those of nodes that go on in step: the place of each row among all of its node's,
         (n,), from 0, and how many these are, (n,). None elsewhere.
     codes
-        How often values that stand for gaps occurred, by what messages call them.
+        The counts of values that stand for gaps, by their names in messages.
     units
         What a line below the header says of the columns, in words; empty without such a line.
     index
@@ -141,7 +141,7 @@ def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[R
     Returns
     -------
     tuple
-        The rows that are left, and how many values were missing where; empty where none were.
+        The remaining rows, and the counts of missing values by column; empty without missing values.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def check_finite_values(rows: Rows, values: AnyArray, columns: tuple[str, ...], 
 
 
 def check_exact(name: str, values: AnyArray, row: Callable[[int], int], what: str, remedy: str) -> None:
-    """Refuse whole numbers that 64 bits do not hold, or of which a floating-point number stands for several.
+    """Refuse whole numbers beyond 64 bits, and floating-point numbers that stand for several whole ones.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
 
 
 def given_task(rows: Rows, known: Literal["classification", "regression"]) -> str:
-    """Say what whole numbers are taken for that might be labels of classes or quantities; empty where there are none.
+    """Return a sentence on the reading of whole numbers as labels or as quantities, or an empty text if it is clear.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ def no_label(name: str, row: int, column: str, value: Any, counting: str) -> str
 
 
 def _may_be_labels(found: AnyArray, rows: int) -> bool:
-    """Tell whether whole numbers are few, and come again: those that hardly occur twice are quantities."""
+    """Tell whether whole numbers are few and repeated, as labels are; quantities hardly occur twice."""
     return len(found) <= min(MOST_CLASSES, max(2, rows // 2))
 
 

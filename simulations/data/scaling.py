@@ -14,7 +14,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.messages import shown
 
-#: Whether columns are scaled: True for all of them, False for none, "auto" for those that measure something.
+#: Whether columns are scaled: True for all, False for none, "auto" for all but columns of 0 and 1.
 Scaling = bool | Literal["auto"]
 
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
@@ -28,7 +28,7 @@ ACCURATE = 1e-9
 
 
 def check_scaling(**values: Scaling) -> None:
-    """Refuse what is neither true nor false nor "auto"."""
+    """Refuse values other than true, false and "auto"."""
     for key, value in values.items():
         if not isinstance(value, bool) and value != "auto":
             raise RefusedKey(key, f'= {shown(value)} must be true, false or "auto"')
@@ -56,11 +56,11 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
     Parameters
     ----------
     variables : Variables
-        The k columns, and what has been done to them before.
+        The k columns, and their earlier transformation.
     training, testing : list of Array
         (n_i, k) each; they are written to.
     scaling : True or "auto"
-        All columns, or all but those of 0 and 1.
+        All columns, or all but columns of 0 and 1.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
 
 
 def without_unit(columns: AnyArray) -> Callable[[AnyArray], Array]:
-    """Return what standardizes columns (n, k) like these; equal numbers are then equal in every unit."""
+    """Return the scaling that standardizes columns (n, k) like these; equal numbers are then equal in every unit."""
     variables = standardized(Variables(), [np.array(columns, dtype=np.float64)], [], True)
     large = bits_away([variables.scaled(columns)])
     return lambda values: variables.scaled(values) + large - large
@@ -116,7 +116,7 @@ def _moments(parts: list[Array], spread: Array) -> tuple[Array, Array]:
         return total
 
     deviation = np.sqrt(moment(2))
-    # Far from 0 the sum of many values is rounded by more than they differ: what is left has a mean that is exact.
+    # Far from 0 the rounding of a sum exceeds the spread of the values; the mean of the remainders is exact.
     left = moment(1)
     off = np.abs(left) > ACCURATE * deviation
     if off.any():

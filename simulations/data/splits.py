@@ -1,4 +1,4 @@
-"""How nodes come to differ: the names of the splits, and what a split draws for each node."""
+"""How the data of nodes differ: the names of the splits, and the parameters that a split draws for each node."""
 
 from __future__ import annotations
 

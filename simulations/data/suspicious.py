@@ -41,7 +41,7 @@ def repeated_rows(columns: Iterable[npt.NDArray[np.generic]], targets: npt.NDArr
     Returns
     -------
     str
-        A sentence; empty where hardly any row comes again, or where values are few.
+        A sentence; empty if hardly any row is repeated, or if there are few values.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _marks(columns: Iterable[npt.NDArray[np.generic]], count: int) -> npt.NDArra
 def alike_nodes(names: Iterable[object]) -> str:
     """Say which names of nodes differ in nothing but capital letters, blanks, underscores and zeros in front.
 
-    Empty where none do.
+    Empty if there are none.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def alike_nodes(names: Iterable[object]) -> str:
     return f"nodes {listed}{more} are called alike: where they are one, write its name in one way" if alike else ""
 
 
-# Targets of which few are so far from all others that they decide its variance: outliers, or heavy tails.
+# Targets with few values so far from all others that they decide the variance: outliers, or heavy tails.
 
 FEWEST_TARGETS = 50
 """The number of values below which nothing is judged."""
@@ -112,7 +112,7 @@ distribution with sigma = 1 they have a quarter, with sigma = 2 nearly all."""
 
 
 def far_targets(columns: Sequence[str], targets: Array) -> str:
-    """Say in a sentence that few values of a target decide its variance; empty where that is true of none.
+    """Return a sentence on targets whose variance is decided by few values, or an empty text without such targets.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class Numbered(NamedTuple):
     Parameters
     ----------
     by_name : tuple of str
-        Called as such columns are, and different in every row, or counting those of each node.
+        Columns with such names that differ in every row, or count the rows of each node.
     by_values : tuple of str
         Called otherwise, and counting the rows one by one.
     """
@@ -182,7 +182,7 @@ class Numbered(NamedTuple):
     by_values: tuple[str, ...]
 
     def words(self) -> str:
-        """Say so in a sentence; empty where there is none."""
+        """Return the warning, or an empty text without such columns."""
         names = [*self.by_name, *self.by_values]
         if not names:
             return ""
@@ -253,14 +253,14 @@ NODES = re.compile(
 """Words by which columns are called that say where a row comes from."""
 
 COUNT = re.compile(r"(?<!id)s$", re.IGNORECASE)
-"""How the plural of something ends, of which a number says how many there are."""
+"""Endings of plurals, in names of columns that hold counts."""
 
 ROWS_EACH = 5
 """Rows of each node, on average, at least."""
 
 
 def is_called_so(column: str) -> bool:
-    """Tell whether a column is called as those that name nodes are.
+    """Tell whether a column has a name that is usual for columns of node names.
 
     Examples
     --------
@@ -274,7 +274,7 @@ def is_called_so(column: str) -> bool:
 def node_columns(columns: Sequence[str], points: AnyArray) -> tuple[str, ...]:
     """Find columns that are called so, and hold few enough whole numbers or words, by their places.
 
-    Numbers of what is called in the plural, as ``households``, are how many there are.
+    Numbers in a column with a plural name, as ``households``, are counts.
 
     Parameters
     ----------

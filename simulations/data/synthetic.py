@@ -17,10 +17,10 @@ from kernelswarm.simulations.data.contract import HeldOut, NodeSource, freeze
 CHUNK = 256
 
 HELD = 2**27
-"""Numbers that the sources of a stream hold, at most, of what can be made again: 1 GB."""
+"""Most numbers that the sources of a stream cache: 1 GB."""
 
 FEW = 16
-"""Samples that a source holds where it does not hold chunks, so that not every round makes one."""
+"""Samples that a source keeps if chunks are not cached, so that not every round generates a chunk."""
 
 
 @cache
@@ -136,7 +136,7 @@ class SyntheticSource:
         self._first, self._offset, self._stop = samples, 0, 0
 
     def _generate(self, count: int) -> None:
-        """Have the present chunk at hand; where chunks are not held, of it what is drawn now, or FEW samples."""
+        """Generate the present chunk; without a cache keep only the drawn samples, or FEW of them."""
         seed, node = self._address
         number, start = divmod(self._taken, CHUNK)
         ages = np.arange(number * CHUNK, (number + 1) * CHUNK, dtype=np.int64)
@@ -166,7 +166,7 @@ class SyntheticSource:
 def sources_of(
     laws: Sequence[Law], seed: int, held_out: int, kind: type[SyntheticSource] = SyntheticSource
 ) -> list[NodeSource]:
-    """Make one source for each law, by position; they hold what they have made where all of it fits into HELD."""
+    """Make one source for each law, by position; they cache their samples if all fit into HELD."""
     each = (CHUNK + held_out) * (laws[0].inputs + 1)
     holds = len(laws) * each <= HELD
     return [kind(law, seed, node, held_out, holds) for node, law in enumerate(laws)]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table mean what, as the experiment file says it; empty where it says nothing.
+    """The roles of a table's columns as given in the experiment file; empty for roles that it leaves open.
 
     Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
     as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
@@ -78,14 +78,14 @@ class Columns:
     seeks_time: bool = False
 
     def labelled(self, table: pyarrow.Table) -> str:
-        """Return the target whose numbers may name classes; empty where there is none."""
+        """Return the target whose numbers may name classes, or an empty text without one."""
         target = self.target or (() if self.task == "events" else ("y",))
         if len(target) != 1 or target[0] not in table.column_names or self.task not in ("auto", "classification"):
             return ""
         return target[0] if may_name_classes(table, target[0], self.task == "classification") else ""
 
     def of_test(self, rows: Rows) -> Columns:
-        """Return what the columns of a second table mean, with test rows for the rows that were read.
+        """Return the column roles of a second table with test rows, which follow the training table's.
 
         It may order its columns differently, and hold fewer different labels or nodes.
         """
@@ -275,7 +275,7 @@ def read_typed(key: str, path: Path, kind: TypedFormat, columns: Columns) -> Row
 
 
 def _as_in_json(name: str, path: Path, table: pyarrow.Table, columns: Columns) -> pyarrow.Table:
-    """Return a table of JSON with what Arrow does not say: how names were written, and the zones of times."""
+    """Return a table of JSON with details that Arrow drops: the spelling of names, and the zones of times."""
     from pyarrow import types
 
     labels, target = columns.labelled(table), columns.target or ("y",)
@@ -293,7 +293,7 @@ def _as_in_json(name: str, path: Path, table: pyarrow.Table, columns: Columns) -
 
 
 def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
-    """Pick the columns the experiment asks for, or those of the rule: numbers, and text for labels and nodes.
+    """Select the columns of the experiment, or of the rule: numbers, and text for labels and nodes.
 
     The rule: the target is the column y, the node the column "node" if there is one, the features are all others with a
     name that pandas has not written as an index, the labels of the rows.
@@ -370,7 +370,7 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
 
 
 def _left_out(index: list[str]) -> str:
-    """Say which columns are no inputs since they are an index; those that pandas has named itself hold nothing."""
+    """Return a sentence on named index columns, which are no inputs; indices that pandas named are dropped."""
     named = [column for column in index if not column.startswith("__index_level_")]
     many = len(named) > 1
     return (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Numbers that are written as text: with comma or point, marks between thousands, a sign of percent or money.
 
 Mark = Literal["", ".", ","]
-"""What stands before fractions; empty where that is not known."""
+"""The decimal mark; empty if unknown."""
 
 SPACES = re.compile(r"(?<=\d)[ '\u00a0\u2009\u202f\u2019](?=\d{3}(?!\d))")
 """Blanks and apostrophes between thousands, which nothing else looks like."""
@@ -66,7 +66,7 @@ class Parsed(NamedTuple):
 
 
 def parsed(texts: Sequence[str], mark: Mark = "", counts: npt.NDArray[np.intp] | None = None) -> Parsed | None:
-    """Read the numbers of a column; None where some is none, or where a comma may be one of two things.
+    """Parse the numbers of a column, or return None if an entry is no number or a comma is ambiguous.
 
     All of them are written in one way: with a point before fractions and perhaps commas between thousands, or the other
     way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not,
@@ -134,7 +134,7 @@ def odd_ones(texts: Sequence[str], mark: Mark, counts: npt.NDArray[np.intp]) -> 
 def _others(
     kinds: Sequence[str], counts: npt.NDArray[np.intp], neutral: str | None = None, known: str = ""
 ) -> Booleans:
-    """Tell which entries are of another kind than the known one, or than most of those that are of one."""
+    """Tell which entries differ from the known kind, or from the kind of most entries."""
     shares: Counter[str] = Counter()
     for kind, count in zip(kinds, counts.tolist(), strict=True):
         shares.update({} if kind == neutral else {kind: count})
@@ -143,7 +143,7 @@ def _others(
 
 
 def way_of(text: str) -> str:
-    """Return the mark that stands before fractions in a number; empty where both may, and where it is none."""
+    """Return the decimal mark of a number, or an empty text if both are possible or it has none."""
     plain, _ = _bare(text)
     point, comma = PLAIN.fullmatch(plain) or POINT.fullmatch(plain), COMMA.fullmatch(plain)
     return "" if bool(point) == bool(comma) else "." if point else ","
@@ -208,7 +208,7 @@ def odd_among(words: Sequence[str], counts: Counts, named: bool, mark: Mark = ""
     Returns
     -------
     Unlike
-        None where there are none, or so many that the column holds several things.
+        None without odd entries, or if there are so many that the column has mixed content.
 
     Examples
     --------
@@ -338,7 +338,7 @@ def read_text(
     written: Written = "",
     has_codes: bool = True,
 ) -> tuple[Array, CodedColumn] | None:
-    """Return what a column of text stands for, and its values, (n,); None where it is no one thing.
+    """Return the kind of a column of text, with its parsed values, (n,), or None for mixed content.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def read_text(
 
 
 def are_words(words: Sequence[str]) -> bool:
-    """Tell whether text is none of numbers, one of which is mistyped: none of it is a number, or all are digits."""
+    """Tell whether a column of text contains no mistyped numbers: no entry is a number, or all are digits."""
     return not any(map(looks_numeric, words)) or all(word.isdecimal() for word in words)
 
 
@@ -408,7 +408,7 @@ def is_text(values: pyarrow.ChunkedArray) -> bool:
 
 
 def ranking(values: pyarrow.ChunkedArray) -> tuple[str, ...]:
-    """Return the categories of a column of text in the order that the table gives them; empty where it gives none."""
+    """Return the categories of a column of text in the table's order, or none if the table has no order."""
     import pyarrow
 
     if not pyarrow.types.is_dictionary(values.type) or not values.type.ordered or not values.num_chunks:

@@ -62,7 +62,7 @@ TURN = 69
 
 
 class Times(NamedTuple):
-    """Microseconds (n,), nan where there is none, and what they are."""
+    """Microseconds (n,), nan for missing times, and the kind of times."""
 
     values: Array
     kind: Kind
@@ -71,7 +71,7 @@ class Times(NamedTuple):
 
 
 class WhichIsTheDay(ValueError):
-    """The refusal of dates such as 03/04/2021, none of which says which of ``choices`` comes first."""
+    """The refusal of dates such as 03/04/2021 if no entry shows which of ``choices`` comes first."""
 
     def __init__(self, date: str, choices: str = "the day or the month") -> None:
         super().__init__(date)
@@ -79,7 +79,7 @@ class WhichIsTheDay(ValueError):
 
 
 class Said(NamedTuple):
-    """What a text says: microseconds by what comes first in its date, by "" where that leaves no doubt."""
+    """The readings of a text: microseconds by the first element of its date, or by "" if unambiguous."""
 
     by_order: dict[Written, int]
     half: bool | None = None  # of half a day, with a.m. or p.m.; None where the hour is of the whole day beyond doubt
@@ -92,7 +92,7 @@ What = tuple[Kind, bool]
 class Read(NamedTuple):
     """The times of texts, and which texts are none: none at all, or none of the kind and order of most."""
 
-    times: Times  # nan of those that are odd
+    times: Times  # nan for odd entries
     odd: Booleans
     untimed: Booleans
     doubt: WhichIsTheDay | None = None
@@ -171,7 +171,7 @@ def of_text(
 def _first(
     texts: Sequence[str], said: Sequence[Said | None], weights: Sequence[int], written: Written
 ) -> tuple[Written, WhichIsTheDay | None]:
-    """Return what comes first in the dates that do not say it, or the refusal of dates in several orders."""
+    """Return the first element of ambiguous dates, or the refusal of dates in several orders."""
     asking = [
         (text, one.by_order.keys(), weight)
         for text, one, weight in zip(texts, said, weights, strict=True)
@@ -196,7 +196,7 @@ def _first(
 
 
 def read_one(text: str, named: bool = False) -> dict[What, Said]:
-    """Return what one text may say, by the kind of time; empty where it is none.
+    """Return the possible readings of one text by the kind of time, or none for other texts.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def read_one(text: str, named: bool = False) -> dict[What, Said]:
 
 
 def _days(text: str, named: bool) -> tuple[dict[Written, int], int]:
-    """Return the days since 1970 with which a text may begin, by what comes first, and where the date ends."""
+    """Return the days since 1970 that a text may begin with, by the date's first element, and where the date ends."""
     whole = LONG.match(text)
     if whole is not None:
         return _existing({"": (whole[1], whole[3], whole[4])}), whole.end()
@@ -284,14 +284,14 @@ def _past(clock: re.Match[str]) -> tuple[bool, int | None, bool | None]:
     return True, past + (-ahead if zone[0] == "+" else ahead) * 60 * SECOND, said
 
 
-# Few odd entries of a column, and many words: the borders between what a column may hold.
+# Few odd entries of a column, and many words: the limits between kinds of columns.
 
 SHARE = 10
 """Odd entries are one in so many at most: of the different ones, or of all."""
 
 
 MOST_WORDS = 50
-"""Different words of an input at most, each of which becomes a column."""
+"""Most different words of an input column; each becomes a column."""
 
 
 def are_few(odd: Booleans, counts: npt.NDArray[np.intp]) -> bool:
@@ -425,7 +425,7 @@ def of_numbers(numbers: Array, counts: npt.NDArray[np.intp] | None = None) -> Ar
 
 
 def _moments(whole: Integers, digits: int) -> Array:
-    """Return the moments of numbers of so many digits, (n,), nan where there is no such one."""
+    """Return the moments of numbers of so many digits, (n,), nan for invalid dates."""
     clock: list[Integers] = []
     for _ in range((digits - FEWEST) // 2):
         whole, last = np.divmod(whole, 100)

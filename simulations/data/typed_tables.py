@@ -32,7 +32,7 @@ LONGEST_RECORD = 2**24
 
 
 def read_table(name: str, path: Path, kind: TypedFormat) -> pyarrow.Table:
-    """Read all columns of a file; raises ValueError where it is none of its kind.
+    """Read all columns of a file; raises ValueError for files of another kind.
 
     Records in one another become columns of their own, ``pose.x``.
     """
@@ -132,7 +132,7 @@ def _records(content: pyarrow.Buffer, **keys: Any) -> list[Any]:
 
 
 def _columns(records: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the entries of records by their names, those of records in records as ``pose.x``."""
+    """Return the entries of records by name; nested records get names such as ``pose.x``."""
     rows = [_flat(record) if isinstance(record, dict) else {} for record in records]
     return {column: [row.get(column) for row in rows] for column in dict.fromkeys(name for row in rows for name in row)}
 
@@ -166,7 +166,7 @@ def as_csv(name: str, path: Path, sheet: str) -> bytes:
     InputError
         openpyxl is not installed.
     ValueError
-        It is no such file, or has several sheets, none of which is named.
+        It is no such file, or has several sheets and the key ``sheet`` is missing.
     """
     try:
         import openpyxl
@@ -197,7 +197,7 @@ def as_csv(name: str, path: Path, sheet: str) -> bytes:
 
 
 def _written(rows: Iterable[Sequence[Any]]) -> str:
-    """Return rows of values as csv, without those that hold none, and without columns on the right that hold none."""
+    """Return rows of values as csv, without empty rows, and without empty columns on the right."""
     kept = [["" if value is None else _as_text(value) for value in row] for row in rows]
     kept = [row for row in kept if any(row)]
     wide = max((place + 1 for row in kept for place, text in enumerate(row) if text), default=0)

@@ -1,1 +1,1 @@
-"""The experiment file: names, parts, keys, what a comparison varies."""
+"""The experiment file: names, parts, keys, and the varied keys of comparisons."""

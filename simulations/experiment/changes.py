@@ -102,7 +102,7 @@ def changed(table: Mapping[str, Any], key: str, value: Any, explicit: bool = Fal
 
 
 def value_at(table: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a dotted key; None where the table lacks it.
+    """Return the value of a dotted key, or None if the table lacks it.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def _kind_below(table: Mapping[str, Any], key: str, kind: str | None) -> str | N
 
 
 def _fields(kind: str, name: Any, folder: Path | None = None) -> dict[str, Any] | None:
-    """Return the keys of a part with their defaults as a file would hold them; None where there is no such part."""
+    """Return the keys of a part with their defaults as in a file, or None for unknown parts."""
     if not isinstance(name, str) or not (name in names(kind) or (":" in name and may_import())):
         return None
     cls = find(kind, name, f"{kind}.name", folder)

@@ -180,7 +180,7 @@ def naming_columns(found: Guess, path: Path) -> list[str]:
 
 
 def left_out_nodes(rows: Rows, left: Rows) -> str:
-    """Return a text on nodes whose rows are all left out; empty where there is none."""
+    """Return a sentence on nodes whose rows are all left out, or an empty text without such nodes."""
     if rows.ids is None or left.ids is None:
         return ""
     lost = [as_key(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]

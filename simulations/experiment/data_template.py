@@ -136,7 +136,7 @@ def write_for(
     nodes : str
         The column that names each row's node; empty for "node", or the one whose words are nodes of the network.
     features : sequence of str
-        The input columns; empty for all but those that hold too many words or number the rows.
+        The input columns; empty for all columns except row numbers and columns with too many words.
     drop : sequence of str
         Columns that are no inputs.
     changes : sequence of str
@@ -265,7 +265,7 @@ def _with(text: str, given: Mapping[str, Any]) -> str:
 
 
 def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
-    """Return further texts on the rows, of which some may be empty."""
+    """Return further sentences on the rows; some may be empty."""
     rows = found.rows
     return (
         given_task(rows, found.task),
@@ -282,7 +282,7 @@ def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
 
 
 def _held_out(found: _Found) -> str:
-    """Return a text on the order of rows and on which are held out; empty where rows are shuffled or others given."""
+    """Return a sentence on the order of rows and on held-out rows; empty if rows are shuffled or test rows given."""
     words = "" if found.guess.test is not None else found.asked.dealing().held_out_words(found.rows)
     return f'held-out rows are {words} (stream.order = "shuffled" mixes rows and takes random ones)' if words else ""
 
@@ -336,7 +336,7 @@ def _described(name: str, found: _Found, target: str) -> str:
 
 
 def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
-    """Return the parts of the template that depend on what is in the file."""
+    """Return the parts of the template that depend on the file's content."""
     rows, classes = found.rows, found.classes
     columns = _columns(found.asked, found.guess.file, nodes)
     columns += _inputs(rows) if are_names(rows.columns) and not found.guess.file.features else ""
@@ -390,7 +390,7 @@ def made_of(rows: Rows) -> str:
 
 
 def _days(rows: Rows) -> str:
-    """Return the line with what times become, below a comment with what that is here; empty without times."""
+    """Return the line with the coding of times, below a comment that explains it; empty without times."""
     times = tuple(column for column in rows.kinds if column.kind in ("time", "clock"))
     if all(column.kind == "clock" for column in times):
         return ""
@@ -399,7 +399,7 @@ def _days(rows: Rows) -> str:
 
 
 def _nodes(rows: Rows, words: Sequence[str]) -> str:
-    """Return a text on columns that may name nodes, also ones of many words, where none is chosen; or empty."""
+    """Return a sentence on columns that may name nodes, if no column was chosen and there are candidates."""
     if rows.ids is not None or not are_names(rows.columns):
         return ""
     found = [*node_columns(rows.columns, rows.points), *filter(is_called_so, words)]

@@ -239,7 +239,7 @@ class Experiment:
             raise InputError(
                 f"an experiment is made of a table of its keys, not of {type(mapping).__name__}: give a dict"
             )
-        table = {key: value for key, value in mapping.items() if key != "compare"}  # what a comparison varies
+        table = {key: value for key, value in mapping.items() if key != "compare"}  # varied keys
         try:
             check_depth(table)
         except NotTOML as error:

@@ -28,7 +28,7 @@ ATTEMPTS = 100
 class GraphFunction:
     """A call such as ``networkx:petersen_graph`` with the table's other keys as its arguments.
 
-    It may return whatever a topology may be given as in Python: a graph, a matrix, edges, or a dict of neighbours.
+    It may return any form of a topology in Python: a graph, a matrix, edges, or a dict of neighbours.
 
     A function with an argument ``generator`` gets a numpy Generator, one with ``seed`` a whole number; both follow the
     experiment's seed, and such a function is called up to 100 times, until its network is connected.
@@ -102,7 +102,7 @@ class GraphFunction:
 
 
 def given_graph(topology: object) -> Graph | None:
-    """Return the graph that a topology is given as; None where it is a name, a table or a part."""
+    """Return the graph given as a topology, or None if the topology is a name, a table or a part."""
     if isinstance(topology, str) or (is_dataclass(topology) and not isinstance(topology, type)):
         return None
     from kernelswarm.graphs.given.from_python import graph_of  # networkx, for which actors have no use

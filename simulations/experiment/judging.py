@@ -1,4 +1,4 @@
-"""The best candidate against the experiment as it is, in pilots of other draws than those that chose it.
+"""The best candidate against the experiment as it is, in pilots with seeds that did not choose it.
 
 The least of many risks is lower than the same candidate's next one, since luck takes part in the choice.
 """
@@ -31,7 +31,7 @@ class Figures:
     model_order : float
         Mean over the nodes.
     failure : str
-        Why it failed; empty where it did not.
+        The reason of its failure; empty for candidates that ran.
     """
 
     risk: float
@@ -107,13 +107,13 @@ class Tuned:
     keys : tuple of str
         All that were tried.
     pilots : int
-        How many pilots were run, with those of the judgement.
+        The number of pilots, the judgement's included.
     seeds : tuple of int
         Those of the search; none of them is measured.
     edges : mapping of str to str
         The keys whose optimum is the lowest ("low") or the highest ("high") value that was tried.
     judgement : Judgement, optional
-        The best candidate against the cell as it is; None where there was no search.
+        The best candidate against the cell as it is, or None without a search.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The names of the parts: the one table, and the import of what a name stands for."""
+"""The names of the parts: the one table, and the import of the class behind a name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.core.own_code import CONTRACTS, OwnCode, is_own, refuse_declared, refuse_signatures
 
-# The import of what a text names: a module of ours, or one that a user or another package has written.
+# The import of a named object: from a module of ours, of a user, or of another package.
 
 
 def load(target: str) -> Any:
@@ -51,7 +51,7 @@ def refuse_elsewhere(name: str, path: str, folder: Path | None) -> None:
 
 
 def import_part(name: str, path: str, folder: Path | None) -> Any:
-    """Import a module that is not ours and return what ``name`` names in it; InputError where that fails."""
+    """Import a module that is not ours and return the object ``name`` in it; raises InputError if that fails."""
     # A user's module lies beside the experiment or where the command is given. The places are appended, so that they
     # shadow nothing, and they stay, so that the processes of a backend find the module too.
     places = _places(folder)
@@ -114,7 +114,7 @@ def plural(kind: str) -> str:
 def entry_points(kind: str) -> Mapping[str, EntryPoint]:
     """Return the parts of a kind that installed packages offer, by their names; none of them is imported.
 
-    The entry points are read once: what is installed while a process runs is not seen by it.
+    The entry points are read once: packages installed while a process runs are not seen by it.
     """
     return _groups().get(GROUP + plural(kind), {})
 
@@ -370,7 +370,7 @@ _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 
 def names(kind: str) -> list[str]:
-    """Return the names of a kind's parts, in the order of the table, and of those that installed packages offer."""
+    """Return the names of a kind's parts in the order of the table, then the names offered by installed packages."""
     return list(dict.fromkeys([*PARTS[kind], *(entry_points(kind) if may_import() else ())]))
 
 

@@ -108,7 +108,7 @@ def is_drawn(value: Any) -> bool:
 
 
 def parse_draws(key: str, text: str, counted: bool = True) -> RandomValues:
-    """Read what is drawn for a key.
+    """Parse the range of a drawn key.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def draw(keys: Mapping[str, RandomValues], seed: int) -> dict[str, list[Any]]:
     names = sorted(keys)
     random = generator(seed, Role.COMPARISON, 0, *"\n".join(names).encode())
     count = keys[names[0]].count
-    # Drawn to the next power of two, of which the points are balanced; fewer are the first of these.
+    # Drawn to the next power of two, where the points are balanced; fewer are the first of these.
     points = qmc.Sobol(len(names), bits=BITS, seed=random).random_base2((count - 1).bit_length())[:count]
     return {key: keys[key].quantiles(points[:, names.index(key)].tolist()) for key in keys}
 
@@ -316,7 +316,7 @@ class Cell:
     drawn : dict of str to float
         The values of its drawn keys.
     tuned : Tuned, optional
-        How values were found for it, which are in ``config``; None where none were asked for.
+        The search that found its values, which are in ``config``, or None without tuning.
     """
 
     labels: tuple[str, ...]
@@ -507,7 +507,7 @@ def _change(config: dict[str, Any], key: str, value: Any) -> dict[str, Any] | No
 
 
 def _known(config: Mapping[str, Any], tables: Sequence[str]) -> set[str] | None:
-    """Return the keys of the part at a path of tables; None where that is no part, or one that takes any key."""
+    """Return the keys of the part at a path of tables, or None if there is no part or it takes any key."""
     if not tables:
         return None
     kind: str | None = tables[0]
