@@ -1,4 +1,4 @@
-"""The values that an experiment does best with, found on other seeds than those that are measured."""
+"""The best values of an experiment's tuned keys, found on other seeds than the measured ones."""
 
 from __future__ import annotations
 

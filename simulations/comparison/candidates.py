@@ -113,7 +113,7 @@ FACTOR = 3
 """One of this many candidates goes on, for this many times as many rounds."""
 
 LENGTHS = 3
-"""The number of stages, in each of which the better candidates are tried again."""
+"""The number of stages; each tries the better candidates again."""
 
 
 def lengths(longest: int) -> list[int]:
@@ -147,7 +147,7 @@ def halve(
     Returns
     -------
     dict of int to float
-        The scores of those that were tried to the end.
+        The scores of the candidates that were tried to the end.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class Trials(Protocol):
     longest: int
 
     def add(self, values: Sequence[dict[str, Any]]) -> list[int]:
-        """Add candidates, less those that are known, and return the places of the new ones."""
+        """Add candidates that are new, and return their indices."""
 
     def scores(self, places: Sequence[int], rounds: int) -> list[float]:
         """Try candidates for some rounds and return their risks."""
@@ -233,7 +233,7 @@ def _improve(
         before, together, risk = together, further(ranges, before, together), reached
 
 
-# An optimum with worse values on both sides of it: poll these, move to what is better, and halve the step.
+# An optimum with worse values on both sides: poll these, move to the better one, and halve the step.
 
 FINEST = STEP / 16.0
 """Of a range: the least step, of a range from 0.2 to 5 a factor of 1.03."""

@@ -103,7 +103,7 @@ def compare(
     SimulationError
         When the processes cannot be started, or all runs failed.
     Interrupted
-        When a signal came and what runs in this process is saved; what has ended is in the folder.
+        On a signal, after the runs of this process are saved; complete runs are in the folder.
     """
     _check(seeds, jobs, out)
     tuning.refuse(tune, pooled, seeds, pilot_seeds)
@@ -211,7 +211,7 @@ def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterato
 
 
 def _earlier(tasks: Sequence[Task], described: Sequence[Described]) -> tuple[list[Task], dict[int, Run]]:
-    """Return the tasks with what the folder has of each, and the runs that have ended there."""
+    """Return the tasks with their state in the folder, and the runs that are complete there."""
     found: list[Task] = []
     runs: dict[int, Run] = {}
     made_by: list[Mapping[str, str]] = []
@@ -226,7 +226,7 @@ def _earlier(tasks: Sequence[Task], described: Sequence[Described]) -> tuple[lis
 
 
 def _refuse_all_failed(runs: Mapping[int, Run], folder: Path | None, made: bool) -> None:
-    """Raise the error of runs none of which has come to its end; a folder made for refused ones is removed."""
+    """Raise the error of a comparison without any complete run; a folder made for refused runs is removed."""
     if all(run.refused for run in runs.values()):
         if folder is not None and made:
             shutil.rmtree(folder)

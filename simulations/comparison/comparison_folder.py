@@ -88,7 +88,7 @@ def _of_given(experiment: Experiment) -> dict[str, str]:
 
 
 def identified(table: Mapping[str, Any], behind: Mapping[str, str]) -> dict[str, Any]:
-    """Return an experiment's tables with what stands behind files in the place of their paths, and the modules' code.
+    """Return an experiment's tables with the contents of files in place of their paths, and the modules' code.
 
     Two of them are equal where the same is run, wherever the files lie.
 
@@ -186,7 +186,7 @@ def opened(
 ) -> Iterator[tuple[Path, Index, bool]]:
     """Find or make the folder of a comparison, and keep other processes from writing it.
 
-    Yields the folder, what it holds, and whether it has been made now.
+    Yields the folder, its index, and whether it is new.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def opened(
 
 @contextmanager
 def unmade(folder: Path | None) -> Iterator[None]:
-    """Remove a folder that was made for what is refused."""
+    """Remove a folder that was made for a refused comparison."""
     try:
         yield
     except InputError:
@@ -246,7 +246,7 @@ def unmade(folder: Path | None) -> Iterator[None]:
 
 
 def read_index(folder: Path) -> Index:
-    """Read what a comparison's folder holds.
+    """Read the index of a comparison's folder.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def read_index(folder: Path) -> Index:
 
 
 def write_index(folder: Path, index: Index) -> None:
-    """Write what a comparison's folder holds, whole or not at all.
+    """Write the index of a comparison's folder, whole or not at all.
 
     Raises
     ------
@@ -375,7 +375,7 @@ def assigned(
 def differences(
     then: Described, now: Described, vary: Mapping[str, Sequence[Any]]
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Return the keys in which what is asked for now would be another comparison, with their values then and now.
+    """Return the keys in which the requested comparison differs from the folder's, with their values then and now.
 
     That is so where the cells of what is varied now differ by the experiment that they come from: a key that all cells
     set for themselves may have changed. None stands for a key that is not set.
@@ -385,7 +385,7 @@ def differences(
     try:
         # With one seed: draws by another seed are other cells of the same comparison.
         old_cells, new_cells = cells({**before, "seed": after["seed"]}, vary), cells(after, vary)
-    except InputError:  # what is varied now is no key of the experiment then
+    except InputError:  # the varied keys are no keys of that experiment
         old_cells, new_cells = [], []
     if len(old_cells) == len(new_cells) > 0:
         pairs = [(old.config, new.config) for old, new in zip(old_cells, new_cells, strict=True)]
@@ -404,7 +404,7 @@ def differences(
 
 
 def _refusal(folder: Path, base: Described, vary: Mapping[str, Sequence[Any]]) -> str:
-    """Return why a comparison cannot go on in a folder; empty where it can."""
+    """Return why a comparison cannot go on in a folder, or an empty text if it can."""
     try:
         index = read_index(folder)
     except InputError as error:

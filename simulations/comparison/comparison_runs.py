@@ -157,7 +157,7 @@ def _refuse_another(folder: Path, experiment: Experiment, behind: Mapping[str, s
 
 
 def compare_versions(made_by: Sequence[Mapping[str, str]]) -> None:
-    """Warn of runs that are reused and were made by other versions of what feeds their models."""
+    """Warn of reused runs that were made by other versions of libraries that feed their models."""
     now = versions()
     others = [
         {name: then.get(name, "?") for name in now if name != "ray" and then.get(name) != now[name]} for then in made_by
@@ -264,7 +264,7 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Task:
-    """A run to come, with what its folder, if it has one, holds of it already."""
+    """A run to come, with its state in the folder, if it has one."""
 
     cell: int
     name: str
@@ -287,7 +287,7 @@ def run_all(
     observe: Callable[[ComparisonProgress], None] | None,
     folder: Path | None,
 ) -> None:
-    """Run what has not ended yet, and add it to ``runs`` by its place."""
+    """Run all tasks that are not complete, and add them to ``runs`` by index."""
     watcher = Watcher([task.name for task in tasks], runs, observe)
     left = [place for place in range(len(tasks)) if place not in runs]
     if not left:
@@ -372,7 +372,7 @@ def _warn(warned: Mapping[str, Sequence[str]], runs: int) -> None:
 
 
 def _execute_apart(task: Task, tell: Callable[[float], None]) -> tuple[Run, list[str]]:
-    """Run one cell with one seed in a process of its own, and return what it warned of to who can say it."""
+    """Run one cell and seed in a subprocess; warnings are returned to the parent, which prints them."""
     with warnings.catch_warnings(record=True) as caught:
         run = _execute(task, tell)
     return run, list(dict.fromkeys(str(warning.message) for warning in caught))

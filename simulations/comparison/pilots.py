@@ -26,10 +26,10 @@ from kernelswarm.simulations.experiment.judging import Figures, failed
 from kernelswarm.simulations.running.resolving import ScaleWarning
 from kernelswarm.simulations.running.simulation import simulate
 
-# A stream of which every fifth sample that nodes learn from is set aside, to measure short runs on.
+# A stream with every fifth training sample set aside, to measure short runs on.
 
 FOLDS = 5
-"""One sample in so many is set aside; so many choices of which there are."""
+"""One training sample in so many is set aside; there are as many choices."""
 
 
 NoiseFree = Callable[[Array, Integers], Array]
@@ -129,11 +129,11 @@ class SetAside:
 
 
 Drawn = tuple[Source, list[tuple[Array, Array]]]
-"""An opened stream, and what each of its nodes learns from, in its order."""
+"""An opened stream, with the training samples of each of its nodes in order."""
 
 
 def refuse_too_few(source: Source) -> None:
-    """Refuse data of which some node has too few samples to set any aside; raises InputError."""
+    """Refuse data with a node that has too few samples to set any aside; raises InputError."""
     fewest = FOLDS if source.fewest is None else source.fewest
     if fewest < FOLDS:
         raise InputError(

@@ -70,7 +70,7 @@ class Range:
         return {"name": self.part, "scale": number} if self.part else number
 
     def share(self, values: Mapping[str, Any]) -> float | None:
-        """Return how far up the range a candidate is; None where it is in no range.
+        """Return the position of a candidate in its range, or None if it is outside all ranges.
 
         Examples
         --------
@@ -139,7 +139,7 @@ def _learner_keys(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _own(experiment: Experiment, part: str, key: str) -> Range | None:
-    """Return the range of a key that a part is tuned by; None of what holds no number, such as tolerances of 0."""
+    """Return the range of a key that a part is tuned by, or None without a positive number, such as tolerances of 0."""
     table, path = experiment.to_dict()[part], f"{part}.{key}"
     if key not in table:
         raise InputError(
@@ -159,20 +159,20 @@ def _own(experiment: Experiment, part: str, key: str) -> Range | None:
 
 
 def _size_of(part: Any) -> str:
-    """Return the key that a schedule's or a tolerance's numbers are in proportion to; empty where it has none."""
+    """Return the key that scales all numbers of a schedule or a tolerance, or an empty text without such a key."""
     if not isinstance(part, Mapping):
         return ""
     return next((name for name in ("initial", "scale", "value") if name in part), "")
 
 
 def _usual(experiment: Experiment, key: str) -> Any:
-    """Return the resolved value of "auto" in a key; None where it does not take the word, or data do not decide."""
+    """Return the resolved value of "auto" in a key, or None if it does not take the word or data do not decide."""
     try:
         resolved = open_network(experiment.with_changes({key: "auto"})).experiment
     except InputError:
         return None
     found, learner = value_at(resolved.to_dict(), key), resolved.learner
-    if isinstance(found, Mapping):  # a step size that settles: a number is tried around what it ends at
+    if isinstance(found, Mapping):  # a settling step: values around its final step are tried
         return found.get("value")
     if key == "learner.ridge" and found == "auto" and isinstance(learner, CertainDescent):  # of classes
         return learner.penalty / learner.loss.curvature
@@ -250,7 +250,7 @@ def _tolerance(protocol: Mapping[str, Any], table: Mapping[str, Any], everything
 
 
 def _around(key: str, number: Any, factors: tuple[float, float], whole: bool = False) -> Range | None:
-    """Return a range around a number; None where it has none, such as around 0."""
+    """Return a range around a number, or None for numbers without one, such as 0."""
     if not isinstance(number, int | float) or not 0.0 < number < math.inf:
         return None
     return Range(key, factors[0] * number, factors[1] * number, whole, now=float(number))

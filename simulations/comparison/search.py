@@ -1,4 +1,4 @@
-"""Values of an experiment's keys of which a measured figure is least, found by one trial after another."""
+"""Search of an experiment's keys for the least measured figure, one trial after another."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def search(
 
 
 def _check(experiment: Experiment, trials: int, seeds: int, jobs: int) -> None:
-    """Refuse numbers that are no counts, and processes beside those of the backend; raises InputError."""
+    """Refuse invalid counts, and processes beside the backend's own; raises InputError."""
     for name, count in (("trials", trials), ("seeds", seeds), ("jobs", jobs)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InputError(f"{name} = {shown(count)} must be a whole number of at least 1")

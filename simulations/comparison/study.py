@@ -101,7 +101,7 @@ class Trial:
     value : float, optional
         The figure to be minimised; None for a pruned or failed trial.
     failure : str
-        Why it failed; empty where it did not.
+        The reason of its failure; empty for successful trials.
     learning_curve : dict of int to float
         The figure to be minimised after the rounds before the last, of the first seed.
     """
@@ -282,7 +282,7 @@ def _storage(library: Any, database: Path) -> Any:
 
 
 def optuna() -> Any:
-    """Import Optuna with a log of warnings alone; InputError where it is not installed."""
+    """Import Optuna with a log of warnings alone; raises InputError if it is not installed."""
     try:
         import optuna as library
     except ImportError as error:

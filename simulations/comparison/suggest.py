@@ -90,7 +90,7 @@ def suggest(
     pooled : bool
         Whether to compare the risk on the samples of all nodes together, and not on each node's own.
     rounds : int, optional
-        Rounds of the longest pilots; left out, those of the experiment or as many as read about 30 million numbers.
+        Rounds of the longest pilots; by default the experiment's, or as many as read about 30 million numbers.
     jobs : int, optional
         Processes at a time; the number of cores when left out. A script that uses several calls this function under
         ``if __name__ == "__main__":``, because each process reads the script again.
@@ -156,7 +156,7 @@ def _experiment(table: Mapping[str, Any], changes: Mapping[str, Any], folder: Pa
 
 
 def _chosen(finals: Mapping[int, float], search: Search) -> int:
-    """Return the smallest model of those that risk least, or hardly more and no more than the experiment as it is."""
+    """Return the smallest model among candidates of nearly the least risk, no larger than the experiment's as it is."""
     least = min(finals.values())
     limit = min(least + ALIKE * abs(least), finals[0])
     alike = [place for place, risk in finals.items() if risk <= limit]

@@ -34,7 +34,7 @@ def tuned_keys(comparison: Comparison) -> list[str]:
 
 
 def tuned_columns(comparison: Comparison) -> list[list[str]]:
-    """Return a column with its heading for each key that was tuned: what each row has."""
+    """Return a column with its heading for each tuned key: the value of each row."""
     keys = tuned_keys(comparison)
     return [
         [heading, *(_value(cell, key) for cell in comparison.cells)]
@@ -53,7 +53,7 @@ def as_cells(cell: Cell) -> list[str]:
 
 
 def notes_on_tuning(comparison: Comparison) -> list[str]:
-    """Return how rows were tuned, which optimum lies at the edge of what was tried, or that none was tuned."""
+    """Return how rows were tuned, which optima lie at the edge of the searched values, or that none was tuned."""
     found = [(place, cell.tuned) for place, cell in enumerate(comparison.cells) if cell.tuned is not None]
     if not found:
         return _untuned(comparison)
@@ -95,7 +95,7 @@ def _judges(found: Mapping[int, Tuned]) -> str:
 
 
 def _judged(comparison: Comparison, place: int, judgement: Judgement) -> str:
-    """Return the risk of what was found on pilots that did not choose it, and whether it was taken."""
+    """Return the risk of the best candidate on pilots that did not choose it, and whether it was taken."""
     row = _named_row(comparison, place)
     if judgement.holds:
         return f"judged: {row}: {'; '.join(filter(None, [judgement.sentence, judgement.worse]))}"
@@ -104,7 +104,7 @@ def _judged(comparison: Comparison, place: int, judgement: Judgement) -> str:
 
 
 def _below(comparison: Comparison) -> list[str]:
-    """Return which rows err less as they are than others do with what was found for them."""
+    """Return the untuned rows that err less than tuned rows."""
     lines = []
     for group in comparison.groups():
         for place in group:
@@ -141,7 +141,7 @@ def _untuned(comparison: Comparison) -> list[str]:
     once = []
     for key in GIVEN:
         if any(varied == key or varied.startswith(f"{key}.") for varied in comparison.keys):
-            continue  # its values are what is compared
+            continue  # its values are compared
         numbers = [
             (number, toml({part: cell.config[part] for part in ("learner", "protocol")}))
             for cell in comparison.cells
@@ -156,7 +156,7 @@ def _untuned(comparison: Comparison) -> list[str]:
 
 
 def _number(value: Any) -> float | None:
-    """Return the number of a key, or of the schedule there; None of a word, of what data decide, and of none."""
+    """Return the number of a key, or of its schedule, or None for words, resolved values and missing keys."""
     if isinstance(value, Mapping):
         value = (
             None
@@ -520,7 +520,7 @@ def row_name(comparison: Comparison, cell: int) -> str:
 
 
 def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
-    """Return sentences on the rows that the best row beats and does not beat, then on those that others beat."""
+    """Return sentences on the rows that the best row beats and does not beat, then on differences among others."""
     figure = alike[0].figure
     cells = sorted({cell for one in alike for cell in (one.better, one.worse)})
     names = {cell: _quoted(row_name(comparison, cell)) for cell in cells}

@@ -54,7 +54,7 @@ class Figure:
     Parameters
     ----------
     mean, deviation : float
-        Over the seeds; NaN where there is none.
+        Over the seeds; NaN without values.
     best : bool
         Whether the seeds support that it is lower than all others under the same circumstances.
     marks : tuple of str
@@ -91,7 +91,7 @@ def figure_columns(comparison: Comparison, rows: Sequence[Row], chosen: Sequence
     rows : sequence of Row
         Its rows, which hold the chosen columns.
     chosen : sequence of str
-        The measured columns in their order; those of ``HEADINGS`` when left out, but for errors that are the risks.
+        The measured columns in their order; by default ``HEADINGS``, without errors that equal the risks.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def measured(comparison: Comparison) -> set[str]:
 
 
 def label_columns(comparison: Comparison, rows: Sequence[Row]) -> list[list[str]]:
-    """Return the columns of varied values, and of those that each row was tuned to, each with its heading."""
+    """Return the columns of varied and of tuned values, each with its heading."""
     if not comparison.keys:
         return [["experiment", *("as given" for _ in rows)], *tuned_columns(comparison)]
     headings = [key.removesuffix(".name") for key in comparison.keys]
@@ -145,7 +145,7 @@ def runs_column(rows: Sequence[Row]) -> list[str]:
 
 
 def once(comparison: Comparison, chosen: Sequence[str] = ()) -> list[str]:
-    """Return which columns are left out since they are others once more; nothing where columns are chosen."""
+    """Return the columns that repeat others and are left out; none if columns are chosen."""
     left = [] if chosen else [name for name in TWINS if name in comparison.repeated]
     return [f"{HEADINGS[name]}: the same numbers as {HEADINGS[TWINS[name]]} in all runs, shown once" for name in left]
 
@@ -415,7 +415,7 @@ def pairs_csv(comparison: Comparison) -> str:
 def as_markdown(comparison: Comparison, columns: Sequence[str] = ()) -> str:
     """Return a Markdown table; a mean is bold that beats all others under the same circumstances.
 
-    ``columns`` are those of :func:`as_text`.
+    ``columns`` as in :func:`as_text`.
     """
     rows = comparison.rows(columns)
     labels, table = _columns(comparison, rows, columns, markdown, "**", "**")

@@ -51,12 +51,12 @@ class Trial:
 
 
 class Search:
-    """The candidates of an experiment, and what is known of them so far.
+    """The candidates of an experiment, with their results so far.
 
     Parameters
     ----------
     build : callable
-        From what a candidate changes to its experiment, or to why that is refused.
+        From a candidate's changes to its experiment, or to the reason of its refusal.
     network : Network
         Of the experiment as it is.
     values : list of dict
@@ -116,7 +116,7 @@ class Search:
         asked = network.rounds * batch
         most = (
             asked if lengths is None else max(lengths) * (FOLDS - 1) // FOLDS
-        )  # what is set aside is not learned from
+        )  # samples set aside are not learned from
         natural = int(WORK / (self._nodes * batch * (network.source.inputs + 20)))
         natural = max(SHORTEST, natural) if rounds is None else rounds
         self.longest = max(1, min(natural, network.rounds, -(-most // batch)))
@@ -127,7 +127,7 @@ class Search:
             self._folds = min(FOLDS, -(-ENOUGH // max(aside, 1)))
 
     def add(self, values: Sequence[dict[str, Any]]) -> list[int]:
-        """Add candidates, less those that are known, and return the places of the new ones."""
+        """Add candidates that are new, and return their indices."""
         new = [changes for changes in values if changes not in self.values]
         self.values += new
         self._experiments += [self._build(changes) for changes in new]
@@ -177,7 +177,7 @@ class Search:
         """Run pilots, in other processes where that saves more time than starting them takes."""
         first: list[Figures] = []
         if self._pace is None and len(pilots) > 1:
-            first = run_all(pilots[:1], 1, watch)  # alone, so that what it compiles is there for all processes
+            first = run_all(pilots[:1], 1, watch)  # alone, so that its compiled code is there for all processes
             started = time.perf_counter()
             first += run_all(pilots[1:2], 1, watch)
             self._pace = (time.perf_counter() - started) / pilots[1].rounds

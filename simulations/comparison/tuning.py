@@ -1,4 +1,4 @@
-"""Each row of a comparison at its own best values, by one search for all, and the file that keeps what was found."""
+"""Each row of a comparison at its own best values, by one search for all, and the file with the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernelswarm.simulations.experiment.judging import Figures, Judgement, Tuned
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell
 
 TUNING = "tuning.json"
-"""The file in a comparison's folder that keeps what was found for each row."""
+"""The file in a comparison's folder with the result of each row's search."""
 
 
 def refuse(tune: bool, pooled: bool, seeds: int, pilot_seeds: int) -> None:
@@ -50,7 +50,7 @@ def tuned_cells(
     folder: Path | None,
     watch: Callable[[int], None],
 ) -> list[Cell]:
-    """Return the cells with the values that each does best with, see `tuned`; what a folder knows is not searched.
+    """Return the cells with their best values, see `tuned`; results in the folder are not searched again.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class AgentPlan:
 
 
 def pool_bands(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:
-    """Move the bands of agents that pool them into one array, and return it; None where there are none."""
+    """Move the pooled bands of agents into one array, and return it, or None without pooled bands."""
     level, outputs, conditions = plans[0].level, plans[0].outputs, plans[0].conditions
     if level is None or not plans[0].pooled or not (conditions or any(agent.neighbors for agent in agents)):
         return None

@@ -1,6 +1,6 @@
 """The first steps of a process on another machine, with the code that was sent to it.
 
-A copy of this file is the ``__init__.py`` of what is sent: it imports nothing that the machine may not have.
+A copy of this file is the ``__init__.py`` of the shipped package: it imports nothing that the machine may not have.
 """
 
 from __future__ import annotations

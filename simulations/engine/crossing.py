@@ -106,7 +106,7 @@ class Crossing:
         self._packed = np.zeros(1 + (ENTRIES + 1) * len(places) + 4 * int(begins[-1]) + points + values)
 
     def gather(self) -> bytes:
-        """Return what the agents sent last; nothing where no neighbour is in another block."""
+        """Return the last messages of the agents, or none if no neighbour is in another block."""
         if not len(self._boundary.nodes):
             return b""
         population = self._population
@@ -129,7 +129,7 @@ def _integers(numbers: Sequence[int] | Integers) -> Integers:
 
 @force_inline
 def _put(packed: Array, at: int, form: _Form, values: Array, row_sums: Array, variances: Array) -> int:
-    """Write values at points with what is sent beside them; returns where the next numbers go."""
+    """Write values at points with the numbers sent beside them; returns the offset of the next number."""
     outputs = values.shape[1]
     for k in range(values.shape[0]):
         for c in range(outputs):
@@ -209,7 +209,7 @@ def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, fligh
 
 @force_inline
 def _place_of(label: float, received: _Received) -> int:
-    """Return the place of a node among those of other blocks that send to these, or ABSENT."""
+    """Return the index of a node among the senders of other blocks, or ABSENT."""
     first, last = 0, len(received.labels)
     while first < last:
         middle = (first + last) // 2
@@ -369,7 +369,7 @@ def without_bands(message: bytes) -> tuple[bytes, dict[int, Array]]:
 
 # Messages between blocks whose nodes have copies of their learner: gathered and scattered.
 #
-# A message holds what each copy sends, and last what nodes say of their copies' shares.
+# A message holds the messages of all copies, and last the copies' shares.
 
 
 class StackedCrossing:
@@ -397,7 +397,7 @@ class StackedCrossing:
         self._parts = [Crossing(each, boundary, wanted) for each in parts]
 
     def gather(self) -> bytes:
-        """Return what the nodes sent last; nothing where no other block receives it."""
+        """Return the last messages of the nodes, or none if no other block receives them."""
         return joined([each.gather() for each in self._parts]) if self._sends else b""
 
     def scatter(self, messages: Sequence[bytes]) -> None:

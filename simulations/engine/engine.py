@@ -86,7 +86,7 @@ class Engine(Protocol):
         ...
 
     def paces(self) -> Paces | None:
-        """Return how long the processes' last rounds took; None where there is one process, or no round yet."""
+        """Return the durations of the processes' last rounds, or None with one process or before the first round."""
         ...
 
     def describe(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A process that has imported what a worker of Ray imports, and forks one off whenever the raylet wants one.
+"""A process that has imported the modules of Ray's workers, and forks a worker whenever the raylet wants one.
 
 Its imports take a second of a core and 100 MB, which every worker would spend; a fork has them at once and shares them.
 This file runs as a script, with the place of everything else among its arguments.
@@ -49,7 +49,7 @@ def main(descriptor: int, path: Sequence[str], modules: Sequence[str], numba: st
         importlib.import_module(name)
     tables = importlib.import_module(numba)
     tables.fill_tables()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets those that end
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps children
     with socket.socket(fileno=descriptor) as listener:
         ours = _forked(listener, worker, draws)
     if ours is not None:
@@ -85,12 +85,12 @@ def _forked(listener: socket.socket, worker: str, draws: str) -> Request | None:
 
 
 def _prepare(request: Request, worker: str, draws: str) -> None:
-    """Import what a worker runs, in the raylet's environment, which Ray reads as it is imported.
+    """Import a worker's modules, in the raylet's environment, which Ray reads as it is imported.
 
     Raises
     ------
     RuntimeError
-        When forks would give what they make the same names.
+        If names generated in forks would collide.
     """
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -98,7 +98,7 @@ def _prepare(request: Request, worker: str, draws: str) -> None:
     if not _names_differ(draws):
         raise RuntimeError("this version of Ray has drawn names as it was imported: its workers cannot be forked")
     gc.collect()
-    gc.freeze()  # what is there is not looked at again, and its memory stays shared
+    gc.freeze()  # existing objects are not scanned again, and their memory stays shared
 
 
 def _names_differ(draws: str) -> bool:

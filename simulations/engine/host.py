@@ -66,7 +66,7 @@ class Host:
     empty messages on. Between executions the messages in flight stay in the block.
 
     An exception of an agent ends the host's rounds and is kept for :meth:`whereabouts`. It is not raised here:
-    libraries that carry exceptions lose some of them, such as those of classes that cannot be pickled.
+    libraries that carry exceptions lose some of them, such as classes that cannot be pickled.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Host:
         sys.path.extend(place for place in search_path if place not in sys.path)
 
     def load(self, plans: Sequence[AgentPlan], core: int | None = None) -> Loaded:
-        """Make a block's agents, in place of those that were here before, and say which process has them.
+        """Make a block's agents, in place of earlier ones, and return the identity of this process.
 
         ``core`` is the one among this machine's cores, counted around, on which the process stays; None lets it move.
         """
@@ -127,7 +127,7 @@ class Host:
         int
             All the rounds run by now, those included that primed the network; -1 after a failure.
         float
-            The seconds that the agents were at work in this execution: not those that they waited for others.
+            The seconds that the agents were at work in this execution, without waiting for others.
         """
         while self._left:
             self.advance(*incoming)
@@ -202,7 +202,7 @@ class _Work:
         self._fail = fail
 
     def line(self) -> str | None:
-        """Return the line of Python that is at work now, asked from another thread; None where none is."""
+        """Return the line of Python at work now, asked from another thread, or None if there is none."""
         frame = None if self._thread is None else sys._current_frames().get(self._thread)
         return None if frame is None else line_at_work(frame)
 

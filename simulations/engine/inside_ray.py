@@ -45,7 +45,7 @@ _CONSTANTS, _ACTOR = "ray._private.ray_constants", "DAGDriverProxyActor"
 
 
 def _found(module: str, path: str = "") -> Any:
-    """Return a module of Ray's, or what it has under a name; None where it is not there."""
+    """Return a module of Ray's, or an attribute of it, or None if it is missing."""
     try:
         value: Any = importlib.import_module(module)
     except ImportError:
@@ -92,7 +92,7 @@ def loopback() -> Iterator[None]:
 
 @contextmanager
 def lean() -> Iterator[None]:
-    """Let Ray start without what a single run has no use for."""
+    """Let Ray start without services that a single run does not use."""
     node = _found("ray._private.node", "Node")
     with ExitStack() as changes:
         for name in UNUSED:

@@ -189,7 +189,7 @@ def _coupling_curvature(rule: Rule, links: object, degree: int, outputs: int) ->
     return float(rule.coupling_gradient(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs))).curvatures.sum())
 
 
-# Whether links bear what a protocol sends: variances where nothing changes values, sums where few bits are lost.
+# Whether links suit the messages of a protocol: variances need unchanged values, sums need many bits.
 
 FAILING = {
     "links": ("messages may be lost, late or changed", "leave links out"),

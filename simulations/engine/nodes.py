@@ -295,7 +295,7 @@ def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
 
 
 def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
-    """Return the place of each data name among the network's; None where the names differ."""
+    """Return the index of each data name among the network's names, or None if the names differ."""
     known, wanted = compared(called, names)
     places = {name: place for place, name in enumerate(known)}
     if not (len(places) == len(known) == len(wanted) and places.keys() == set(wanted)):
@@ -310,7 +310,7 @@ def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
 
 
 def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
-    """Return a text that lists the nodes of the network alone and those of the data alone."""
+    """Return a text that lists the nodes of the network alone and the nodes of the data alone."""
     called = compared(ours, theirs)
     both = set(called[0]) & set(called[1])
     alone, apart = (

@@ -109,7 +109,7 @@ def _homes(adjacency: Adjacency, count: int) -> list[int]:
 
 
 def _evened(adjacency: Adjacency, homes: Sequence[int], count: int) -> list[int]:
-    """Move nodes from the largest block to the smallest, those that add the fewest cut edges first, until all are even.
+    """Move nodes from the largest block to the smallest, fewest added cut edges first, until all are even.
 
     METIS keeps sizes to one in a thousand where it can, but not in small, unconnected and star-like networks.
     """

@@ -31,7 +31,7 @@ class Turns:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._holders: list[object] = []
-        self._thread: int | None = None  # of those who have the turn
+        self._thread: int | None = None  # the thread that has its turn
         self._process: int | None = None  # that has used Ray, or has been forked from one that has
 
     def take(self, holder: object) -> None:
@@ -141,7 +141,7 @@ class Ray:
         Raises
         ------
         InputError
-            With what is needed, what there is, and what can be done.
+            With the requirement, the present value, and the ways out.
         """
         if self.address is not None:
             return

@@ -79,7 +79,7 @@ class RaySession:
         self.forks: ForkServer | None = None  # from which its workers come
         self._folder = ""  # of its session
         self._hosts: list[Any] = []
-        self._kind: Any = None  # of actor: what a process of it loads is sent once
+        self._kind: Any = None  # of actor: its class is sent to each process once
         self._drivers: inside_ray.DriversActor | None = None  # of one graph after another
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._own: dict[str, int] = {}  # processes of a Ray started here, by their names, without which there is none
@@ -90,7 +90,7 @@ class RaySession:
     def open(
         self, address: str | None, processes: int, ship: bool, niceness: int, seconds: float = WARMING * 20.0
     ) -> None:
-        """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already.
+        """Connect to the cluster at an address, or start a Ray for some processes; keep a running one.
 
         A process of Ray's that comes up too late, in ``seconds`` each, is given a second attempt.
         """
@@ -129,7 +129,7 @@ class RaySession:
         except SimulationError as error:
             if not is_late(error.__cause__):
                 raise
-            ray.shutdown()  # what it still takes for started
+            ray.shutdown()  # it still counts as started
             self._start(processes, niceness, seconds)
 
     def _start(self, processes: int, niceness: int, seconds: float) -> None:
@@ -171,7 +171,7 @@ class RaySession:
             self.discard()
 
     def _ended(self) -> str | None:
-        """Return which process of a Ray started here has ended without a word; None where all are there."""
+        """Return the process of a locally started Ray that has died, or None if all are running."""
         self._looked = time.monotonic()
         gone = (name for name, process in self._own.items() if not inside_ray.is_alive(process))
         return next(gone, None)
@@ -199,7 +199,7 @@ class RaySession:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         if place == len(self._hosts):
-            # No core is reserved, since waiting takes none; of such actors Ray spreads only those that must be there.
+            # No core is reserved, since waiting takes none; Ray then spreads only actors with a required placement.
             machines: Any = ray.nodes()  # type: ignore[no-untyped-call]
             if not any(machine["Alive"] for machine in machines):
                 raise Trouble("no machine of Ray's is left", late=False)
@@ -242,7 +242,7 @@ class RaySession:
         return ray.wait(list(answers), timeout=timeout)[0]
 
     def inquire(self, hosts: Sequence[Any]) -> tuple[dict[int, Whereabouts], list[int]]:
-        """Ask hosts where they are: what those say that answer, and the places of those that are dead."""
+        """Query all hosts; return the replies and the indices of dead hosts."""
         import ray
         from ray.exceptions import RayActorError
 
@@ -257,7 +257,7 @@ class RaySession:
         return found, dead
 
     def discard(self, places: Collection[int] | None = None) -> None:
-        """End the actors at some places, or all of them, at once; those that stay move up."""
+        """End the actors at given indices, or all of them, at once; the remaining ones move up."""
         ended = range(len(self._hosts)) if places is None else places
         if ended:
             import ray
@@ -389,14 +389,14 @@ def _answers(execution: Any, timeout: float) -> list[tuple[int, float]]:
 
 
 def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int]], levels: int) -> list[Any]:
-    """Write an execution: what is in flight is sent, the rounds follow, and the last one's answers end it."""
+    """Run one execution: messages in flight are sent, the rounds follow, and the last answers end it."""
     for level in range(levels):
         sent = advance(steps if level < levels - 1 else last, neighbors, sent)
     return list(sent)
 
 
 def _remove_semaphores(hosts: Sequence[Any]) -> None:
-    """Remove the semaphores of this driver's graph on a cluster, whose store serves others too: what each has open."""
+    """Remove the semaphores of this driver's graph on a cluster; open ones stay usable for their processes."""
     import ray
 
     remove(opened())

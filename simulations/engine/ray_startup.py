@@ -140,7 +140,7 @@ class Attempt:
     Parameters
     ----------
     undo : callable
-        Removes what has been made.
+        Removes all files of the attempt.
     last_line : callable
         Returns the line of an error that names it.
     """

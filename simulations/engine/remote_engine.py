@@ -73,16 +73,16 @@ class Transport(Protocol):
     """The transport, which runs an execution of some rounds on all hosts; raises Trouble."""
 
     def submit(self, rounds: int) -> Any:
-        """Hand an execution out, and return what to wait for."""
+        """Start an execution, and return its handle."""
 
     def collect(self, execution: Any, timeout: float) -> Sequence[tuple[int, float]]:
-        """Wait until an execution has ended; return what each host's ``finish`` did."""
+        """Wait for the end of an execution; return the results of each host's ``finish``."""
 
     def primed(self) -> None:
         """Take note that the first executions have ended, so that all that they need exists."""
 
     def close(self) -> bool:
-        """Free what it holds, and return whether all processes have let go of it in time."""
+        """Free its resources, and return whether all processes have released them in time."""
 
 
 class Processes(Protocol):
@@ -110,7 +110,7 @@ class Processes(Protocol):
         """Wait until some answers are there, and return them; none when the time is over."""
 
     def inquire(self, hosts: Sequence[Any]) -> tuple[dict[int, Whereabouts], list[int]]:
-        """Ask hosts where they are: what those say that answer, and the places of those that are dead."""
+        """Query all hosts; return the replies and the indices of dead hosts."""
 
     def require_running(self) -> None:
         """Raise Trouble where what the hosts run in has died."""
@@ -157,7 +157,7 @@ class RemoteEngine:
         self._rounds_per_execution = rounds_per_execution
         self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
         self._answered: dict[str, float] = {}  # the most seconds that the answers to a question took
-        self._quickest = 0.0  # seconds a round takes when nothing comes between; 0 where it is not known
+        self._quickest = 0.0  # seconds of a round without interruptions; 0 if unknown
         self._worked: Array | None = None  # (blocks,) seconds a round of each takes, the last rounds before all
         self._rounds_since_sync = False  # whether it is from more than the first rounds, which load what they call
         self._hosts: list[Any] = []
@@ -248,7 +248,7 @@ class RemoteEngine:
         meanwhile()
 
     def _load(self, tell: Tell) -> list[int]:
-        """Make the agents in their processes, and start the other processes, each of which takes a second of a core."""
+        """Make the agents in their processes, and start the other processes, a second of a core each."""
         total, cores = len(self.blocks), self._processes.cores()
         # Where every core has several processes, moving between cores costs a fifth of the rounds: cold caches.
         crowded = total >= 2 * cores
@@ -327,7 +327,7 @@ class RemoteEngine:
                 self._rounds_since_sync = self._quickest > 0.0
                 known = self._quickest or took / count
                 self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
-            if self._rounds_since_sync:  # those before load what they call
+            if self._rounds_since_sync:  # the first rounds load compiled code
                 worked = np.array([seconds for _, seconds in done]) / count
                 self._worked = worked if self._worked is None else self._worked + RECENT * (worked - self._worked)
             self.rounds = max(0, self._done - PRIMING)
@@ -343,7 +343,7 @@ class RemoteEngine:
         self.sound = True
 
     def _blame(self, trouble: Trouble, found: Mapping[int, Whereabouts], dead: Sequence[int]) -> Exception:
-        """Find out what has happened: an agent raised, a process died, hangs, or does not answer."""
+        """Diagnose a failure: an agent raised, a process died, hangs, or does not answer."""
         failures = [(answer.failure, place) for place, answer in found.items() if answer.failure is not None]
         if failures:
             # Whatever failed after the first is its consequence.
@@ -378,7 +378,7 @@ class RemoteEngine:
 
 
 def _busy() -> str:
-    """Return the load of this machine, as the end of a sentence; empty where it is not known."""
+    """Return the load of this machine, as the end of a sentence; empty if unknown."""
     if not hasattr(os, "getloadavg"):
         return ""
     return f": this machine has a load of {os.getloadavg()[0]:.1f} on {cores()} cores"

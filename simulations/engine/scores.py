@@ -1,4 +1,4 @@
-"""Risks and errors of functions on held-out data, those of many nodes in one pass."""
+"""Risks and errors of functions on held-out data, of many nodes in one pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernelswarm.simulations.data.contract import HeldOut
 
 
 class Scores(NamedTuple):
-    """Mean losses and errors, (V,) each; NaN where there is no data."""
+    """Mean losses and errors, (V,) each; NaN for nodes without data."""
 
     risks: Array
     errors: Array

@@ -173,7 +173,7 @@ class SerialEngine:
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]]) -> None:
         self.blocks: list[Block] = []
         self._labels = tuple(sorted(plan.neighborhood.node for plans in blocks for plan in plans))
-        self._earlier = 0  # rounds before those that the agents have run here
+        self._earlier = 0  # rounds before the agents came to this engine
         with uncollected():  # all that is made here stays
             with Named(self, working=False):
                 self.blocks += [Block(plans) for plans in blocks]

@@ -54,7 +54,7 @@ def opened() -> list[Path]:
 
 
 def remove(semaphores: Collection[Path]) -> None:
-    """Remove semaphores; those who have them open are not disturbed."""
+    """Remove semaphores; processes that have them open are not disturbed."""
     for path in semaphores:
         with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
             path.unlink()
@@ -92,7 +92,7 @@ class Notes:
             self._path = None
 
     def clear_up(self) -> None:
-        """Remove what is left of drivers that were killed: processes that have not ended yet, semaphores, folders."""
+        """Clean up after killed drivers: remaining processes, semaphores, folders."""
         for path, processes, files in list(self._abandoned()):
             gone = not files or end_processes_of(Path(files))
             remove(made_by([process for process in processes if _began(process) is None]))
@@ -139,7 +139,7 @@ def _runs(process: int, began: str) -> bool:
 
 
 def _began(process: int) -> int | None:
-    """Return when a process began, in ticks since the machine did; None where there is no such process."""
+    """Return the start of a process in ticks since boot, or None if there is no such process."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -172,7 +172,7 @@ def semaphores_of(actors: int, levels: int, buffers: int) -> int:
     actors : int
         At least 1.
     levels : int
-        Rounds in which messages cross in one execution; 0 where none cross.
+        Rounds in which messages cross in one execution; 0 without crossing messages.
     buffers : int
         Of a channel.
 
@@ -208,7 +208,7 @@ def require_semaphores(needed: int, actors: int, nodes: int) -> None:
     Raises
     ------
     InputError
-        The message says what is needed, and what else can be done.
+        The message gives the requirement and the ways out.
     """
     if sys.platform != "linux":
         return

@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
 
 
 def forked(server: str, arguments: list[str]) -> bool:
-    """Ask for a worker with these arguments and with what this process was started with; tell whether there is one."""
+    """Request a worker with these arguments and this process's environment; tell whether a fork server answered."""
     request = {
         "arguments": arguments,
         "environment": dict(os.environ),

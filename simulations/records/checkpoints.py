@@ -65,7 +65,7 @@ _NAME = re.compile(r"round_(\d{8,})\.npz")
 
 
 class Damaged(ValueError):
-    """A checkpoint is not what was written."""
+    """A checkpoint is damaged: its contents differ from its checksum."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> Path:
 
 
 def paths(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, oldest first; none where there is no folder."""
+    """Return the checkpoints in a folder, oldest first; none if the folder is missing."""
     found = [(int(name[1]), path) for path in folder.glob("round_*.npz") if (name := _NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
@@ -190,7 +190,7 @@ def read(path: Path) -> Checkpoint:
     Raises
     ------
     Damaged
-        The file is not what was written, or cannot be read.
+        The file is damaged, or cannot be read.
     InputError
         It was written by a version of kernelswarm that arranges its files in another way.
     """
@@ -463,7 +463,7 @@ class Checkpoints:
 
 
 def newest(folder: Path) -> Checkpoint:
-    """Return the newest checkpoint of a run that is not damaged; a warning names those that are.
+    """Return the newest undamaged checkpoint of a run; a warning names damaged ones.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.given.drawing import axes
 
 Keys = dict[tuple[str, type, str], str]
-"""The ids of attributes, by what they are of, their types and their names."""
+"""The ids of attributes, by owner (node, edge or graph), type and name."""
 
 
 def graphml(network: Graph | Adjacency) -> str:

@@ -39,7 +39,7 @@ class StoredTable(MeasuredTable):
     Raises
     ------
     ValueError
-        A column is asked for, and a batch of the stream is not what was written.
+        A column is requested, and a batch of the stream is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,7 +107,7 @@ def checksum_line(end: int, piece: bytes) -> bytes:
 
 
 def _whole_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of each batch of a stream that was written whole, the schema with those of the first."""
+    """Yield the bytes of each complete batch of a stream; the first includes the schema."""
     sums = sums_of(path)
     if not path.exists() or not sums.exists():
         return
@@ -225,7 +225,7 @@ class OnDisk:
     def __init__(self, folder: Path, before: int = 0) -> None:
         (folder / FOLDER).mkdir(exist_ok=True)
         self._paths = {name: stream(folder, name) for name in TABLES}
-        self._ends = dict.fromkeys(TABLES, 0)  # of what has been written whole
+        self._ends = dict.fromkeys(TABLES, 0)  # bytes of complete batches
         self._noted = dict.fromkeys(TABLES, 0)  # and of its checksums
         self._waiting: dict[str, list[Columns]] = {name: [] for name in TABLES}
         self._flushed = time.monotonic()
@@ -255,7 +255,7 @@ class OnDisk:
                     os.fsync(file.fileno())
 
     def tables(self) -> dict[str, MeasuredTable]:
-        """Write what is waiting, and return the tables in the files."""
+        """Write waiting measurements, and return the tables in the files."""
         try:
             self._flush()
         except OSError as error:

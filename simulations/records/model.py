@@ -40,7 +40,7 @@ ROOM = MOST + LATEST
 
 
 def probabilities(values: Array, temperature: float) -> Array:
-    """Return softmax(f / T), (n, classes); of one output f those of 1 / (1 + exp(-f / T)) for the second class.
+    """Return softmax(f / T), (n, classes); for one output f the two classes have 1 / (1 + exp(±f / T)).
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class ProgressiveValues:
         return self.seen - self.seen % min(LATEST, 1 << max(0, (self.seen // 64).bit_length() - 1))
 
     def _join(self) -> None:
-        """Put what is held in one piece, without what no longer counts."""
+        """Copy the parts of a model into one piece of memory, without unused entries."""
         values, labels = np.concatenate(self._values), np.concatenate(self._labels)
         self._values, self._labels = [values[-ROOM:]], [labels[-ROOM:]]
         self._held = len(self._labels[0])
@@ -473,7 +473,7 @@ class Model:
                 f"points have shape {found.shape}: the model needs (n, {self.inputs})"
                 + (f", the columns {named}" if named else "")
             )
-        if not np.isfinite(found).all():  # of which a class would be made as well
+        if not np.isfinite(found).all():  # nan would be decided to be a class as well
             row, column = np.argwhere(~np.isfinite(found))[0].tolist()
             names = self.input_variables.names
             raise ValueError(

@@ -279,7 +279,7 @@ def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
 
 
 def posterior_in(place: str, function: Function, arrays: Mapping[str, AnyArray], ending: str = "") -> Posterior | None:
-    """Return how certain a function is, None without arrays; raises InputError where they do not fit it.
+    """Return the posterior of a function, or None without its arrays; raises InputError if they do not fit.
 
     In messages the ``ending`` follows the arrays' names.
     """
@@ -368,7 +368,7 @@ def _labels(classes: AnyArray, path: Path) -> AnyArray:
     return labels
 
 
-# One node's model out of what a run has left of its functions.
+# One node's model from the functions of a run.
 
 
 class Kept(NamedTuple):
@@ -378,7 +378,7 @@ class Kept(NamedTuple):
     models: Mapping[str, AnyArray]
     data: DataDescription
     labels: Callable[[], Sequence[int]]
-    """Returns those of the network's nodes, sorted."""
+    """Return the labels of the network's nodes, sorted."""
 
 
 def of_node(

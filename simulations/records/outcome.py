@@ -86,7 +86,7 @@ class Run:
     facts : dict of str to object
         What is known of its data, as in the run's summary; empty when it failed.
     form, step : str
-        Of its protocol; empty where nodes exchange nothing, or where it is not known.
+        Of its protocol; empty if nodes exchange nothing, or if unknown.
     origin : {"new", "resumed", "reused"}
         Whether it was begun, gone on with from a checkpoint, or found in the comparison's folder at its end.
     """
@@ -109,7 +109,7 @@ class Run:
     def outcome(self) -> tuple[object, ...]:
         """The values that are equal if a run is repeated: its models and all figures but the time.
 
-        Models alone may be equal although the data are not, such as those that have learned nothing.
+        Equal models do not imply equal data, for example if nothing was learned.
         """
         return self.digest, *(repr(value) for name, value in sorted(self.final.items()) if name != "seconds")
 
@@ -126,7 +126,7 @@ class Row:
         For each of ``METRICS`` and for ``CHANGE`` the mean over the runs that are done and their standard deviation
         (n - 1 in the denominator); NaN where the runs did not measure it, and the deviation of a single run.
     done, failed : int
-        Runs that ended well, those that are the same counted once, and runs that did not.
+        Successful runs, equal ones counted once, and failed runs.
     reasons : tuple of str
         Why runs failed, each reason once.
     equal : tuple of tuples of int
@@ -184,7 +184,7 @@ class Comparison:
         return "\n  ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
     def __str__(self) -> str:
-        """Return the table that the command prints, with what the seeds support in words."""
+        """Return the table that the command prints, with the supported differences in words."""
         text: str = notebook.found("comparison_text")(self)
         return text.rstrip("\n")
 
@@ -342,7 +342,7 @@ class Comparison:
         return tuple(found)
 
     def rows(self, also: Sequence[str] = ()) -> list[Row]:
-        """Return the final figures, one row per cell: those of ``METRICS`` and others that runs have measured."""
+        """Return the final figures, one row per cell: ``METRICS`` and other measured columns."""
         rows = []
         names = dict.fromkeys([*METRICS, *(name for name in also if name != CHANGE)])
         several = len({run.seed for run in self.runs}) > 1
@@ -390,7 +390,7 @@ class Comparison:
         return Series(samples[kept], values[kept]) if kept.sum() >= max(fewest, 1) else None
 
     def unfinished(self, cell: int, column: str, against: str = "samples") -> list[Series]:
-        """Return a column of what each failed run of a cell measured before; those with some number."""
+        """Return a column of each failed run of a cell up to its failure, if it has any numbers."""
         found, along = [], AGAINST[against]
         for run in self.runs:
             if run.cell == cell and run.failure and column in run.network and along in run.network:
@@ -445,7 +445,7 @@ def _edges(result: Result) -> str:
 
 
 def run_of(cell: int, result: Result, folder: Path | None = None, failure: str = "") -> Run:
-    """Keep of a result what a comparison needs; a failed one has no final figures."""
+    """Reduce a result to the record of a comparison; failed runs have no final figures."""
     failure = failure or (str(result.summary.get("reason") or "it failed") if result.failed else "")
     final = {} if failure else {key: _number(value) for key, value in result.final.items()}
     summary = result.summary

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 
-# A test that differences are not 0, by what they would be had each seed turned out the other way round.
+# Test that differences are not 0: the observed statistic among those of all sign flips of whole seeds.
 
 
 FLIPS = 1024
@@ -101,7 +101,7 @@ class Difference:
     Parameters
     ----------
     figure : str
-        The figure, of which less is better.
+        The figure; less is better.
     better, worse : int
         The places of the two cells; the better one has the lower mean over the seeds that both have. Of equal ones,
         it is the first.
@@ -158,14 +158,14 @@ def paired_differences(figure: str, cells: Mapping[int, Mapping[int, Value]]) ->
     Parameters
     ----------
     figure : str
-        The figure, of which less is better.
+        The figure; less is better.
     cells : dict of int to dict of int to Value
         For each cell, by its place, the values by their seeds.
 
     Returns
     -------
     list of Difference
-        One for each pair, in the order of the cells, also for those that share too few seeds to be tested.
+        One for each pair, in the order of the cells; pairs that share too few seeds are not tested.
     """
     found = [_rises(cells[one], cells[other]) for one, other in itertools.combinations(cells, 2)]
     tested = [place for place, rises in enumerate(found) if len(rises) >= FEWEST]

@@ -40,7 +40,7 @@ def deviations(facts: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def unit_of(config: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
-    """Return the unit of risk and error in a word or two; empty where it is the targets' own."""
+    """Return the unit of risk and error in a word or two; empty for the targets' own unit."""
     units = deviations(facts)
     if not units:
         return ""
@@ -49,7 +49,7 @@ def unit_of(config: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
 
 
 def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], known: bool = False) -> str:
-    """Return a text on the unit of a run's risk and error; empty where it is the targets' own.
+    """Return a text on the unit of a run's risk and error; empty for the targets' own unit.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Result:
         self.nodes, self.network, self.edges = measured(self.nodes), measured(self.network), measured(self.edges)
 
     def __repr__(self) -> str:
-        """Name the run, its final figures and what is wrong with it; the arrays would fill pages."""
+        """Show the name of the run, its final figures and its warnings; the arrays would fill pages."""
         rounds = self.network.get("round")
         count = 0 if rounds is None else len(rounds)
         status = self.summary.get("status", "unfinished")
@@ -223,7 +223,7 @@ class Result:
 
     @property
     def final(self) -> dict[str, float | None]:
-        """The last evaluation: ``risk``, ``error``, ...; None where not measured, empty before the first."""
+        """The last evaluation: ``risk``, ``error``, ...; None for figures not measured, empty before the first."""
         final: dict[str, float | None] = self.summary.get("final") or {}
         return final
 
@@ -259,7 +259,7 @@ class Result:
 
     @property
     def verdict(self) -> dict[str, str]:
-        """The warnings about a complete run, a sentence each; empty where nothing is wrong, or where it failed.
+        """The warnings about a complete run, a sentence each; empty for sound runs and for failed ones.
 
         The keys are ``worse_than_constant``, ``nothing_learned``, ``everything_kept``, ``nothing_reached``,
         ``in_parts``, and of kernels that reach too far or not far enough ``points_alike`` and ``points_alone``.

@@ -311,7 +311,7 @@ def _unfinished(folder: Path) -> Path:
 
 
 def require_folder(folder: Path) -> None:
-    """Refuse what is no folder, with InputError."""
+    """Refuse paths that are no folder, with InputError."""
     cause = impossible(folder)
     if cause:
         raise InputError(f"{shown(str(folder))} cannot be read: {cause}: name a run folder")

@@ -191,7 +191,7 @@ def joined_columns(rows: Mapping[str, Columns], own: Mapping[str, Columns]) -> d
 
 
 class _Asked:
-    """The border to the user's own code: what it raises leaves as CallbackError; Ctrl-C does not."""
+    """The border to the user's own code: its exceptions leave as CallbackError; Ctrl-C does not."""
 
     def __init__(self, where: str) -> None:
         self._where = where

@@ -177,7 +177,7 @@ def _begun_again(
 
 
 def _result(folder: Path) -> Result | None:
-    """Return the result in the folder of a complete run; None where rounds are left or the run has failed.
+    """Return the result in the folder of a complete run, or None if rounds are left or the run has failed.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def _run_and_write(
 
 
 def _left(checkpoints: Checkpoints) -> str:
-    """Return the text on a run that was stopped in the middle of a round: what it has left, and how it goes on."""
+    """Return the message for a run stopped in the middle of a round: the files that it left, and the way to go on."""
     if checkpoints.last is not None:
         return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
     folder = checkpoints.folder
@@ -255,7 +255,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """Read the tables of a run folder's experiment; none where it is no TOML, which `Experiment.from_file` refuses."""
+    """Read the tables of a run folder's experiment; empty for invalid TOML, which `Experiment.from_file` refuses."""
     try:
         return parse((folder / "config.toml").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, NotTOML):

@@ -1,4 +1,4 @@
-"""A simulation as it is after an evaluation: what was measured, and the functions that have been learned so far."""
+"""A simulation after an evaluation: the measurements, and the functions learned so far."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reading:
         self._found: dict[str, Array] | None = None
 
     def models(self) -> dict[str, Array]:
-        """Read them, or return what was read before."""
+        """Read them, or return the cached ones."""
         if self._found is None:
             if self._read is None:
                 raise InputError(
@@ -64,7 +64,7 @@ class State:
     nodes : mapping of str to array
         What was measured of the nodes: their rows of ``Result.nodes``, in sorted order of the labels.
     links : mapping of str to array
-        What was measured of the directed edges: their rows of ``Result.edges``; empty where nothing is sent.
+        The directed edges' rows of ``Result.edges``; empty if nothing is sent.
     data : DataDescription
         What the numbers stand for in the data.
     """
@@ -152,7 +152,7 @@ class Progress:
 class Timing:
     """The times of rounds and of evaluations, separately: after few rounds, evaluations may take most of the time.
 
-    The first rounds do not count: loading what is compiled has made one of them last as long as a thousand others.
+    The first rounds do not count: loading compiled code has made one of them last as long as a thousand others.
 
     Attributes
     ----------

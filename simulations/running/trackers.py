@@ -26,11 +26,11 @@ class Writer(Protocol):
     """The writer of a tracker's files."""
 
     def write(self, round: int, figures: Mapping[str, float]) -> None:
-        """Write what was measured after a round."""
+        """Write the measurements after a round."""
         ...
 
     def close(self, failed: bool) -> None:
-        """Write what is left, and whether the run failed."""
+        """Write the remaining rows, and whether the run failed."""
         ...
 
 
@@ -191,7 +191,7 @@ class Tracker:
     opened : callable
         Begins a run in a folder, given its experiment.
     library : callable
-        Imports what it needs.
+        Imports the tracker's library.
     package, extra : str
         The package to install, and the extra of ours that holds it.
     place : callable
@@ -247,7 +247,7 @@ def tracked(tracker: str, folder: Path | str, experiment: Experiment) -> Iterato
     folder : Path or str
         Where its files go, or, for a tracker that keeps all runs in one file, beside which.
     experiment : Experiment
-        What is run; its keys are among what is written.
+        The experiment; its keys are written too.
 
     Raises
     ------
@@ -255,7 +255,7 @@ def tracked(tracker: str, folder: Path | str, experiment: Experiment) -> Iterato
         The tracker is unknown, or its library is not installed.
     """
     opened = find(tracker).opened
-    writers: list[Writer] = []  # none before there is something to write: what is refused leaves no folder
+    writers: list[Writer] = []  # made with the first row: a refused run leaves no folder
 
     def write(state: State) -> None:
         if not writers:

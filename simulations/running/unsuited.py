@@ -68,7 +68,7 @@ def crowding(plans: Sequence[AgentPlan], rule: AnyRule, report: Report) -> dict[
 UNDEFENDED = "undefended"
 
 TOO_FEW = 2
-"""Neighbours of whom neither trimmed means nor medians leave one out."""
+"""Most neighbours of a node for which trimmed means and medians leave out none."""
 
 
 def undefended(plans: Sequence[AgentPlan], rule: AnyRule) -> dict[str, str]:
@@ -104,7 +104,7 @@ SINGLE_STEP = "single_step"
 
 
 def single_step(plans: Sequence[AgentPlan], source: Source) -> dict[str, str]:
-    """Warn, by ``SINGLE_STEP``, that no node has more rows than a batch takes; empty where one has.
+    """Warn, by ``SINGLE_STEP``, that a batch takes all rows of each node; empty if some node has more.
 
     A step of descent goes a part of the way, however many samples it is made of. Learners that solve for their
     weights are done with one.
@@ -141,7 +141,7 @@ LOSS_IN_OTHER_UNITS = "loss_in_other_units"
 
 
 def loss_units(loss: Loss, targets: Array) -> str:
-    """Return a clause on why a loss does not suit the units of targets (n, q); empty where it does.
+    """Return a clause on why a loss does not suit the units of targets (n, q), or an empty text if it does.
 
     Where errors are larger than its threshold the derivative of a loss is the same however large they are, for each
     target alike. Steps, and what second-order learners make of a sample, then fit one size of targets.
@@ -175,7 +175,7 @@ def loss_units(loss: Loss, targets: Array) -> str:
 
 
 def in_other_units(loss: Loss, targets: Array) -> dict[str, str]:
-    """Warn of the nodes' targets, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty where all is well."""
+    """Warn of the nodes' targets, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty if the loss suits them."""
     words = loss_units(loss, targets)
     return {LOSS_IN_OTHER_UNITS: f"{words}: standardize the targets, or scale each to deviation 1"} if words else {}
 
@@ -193,7 +193,7 @@ TARGETS_BELOW_ZERO = "targets_below_zero"
 
 
 def unreachable(learner: Learner, targets: Array, scaling: Variables) -> dict[str, str]:
-    """Warn, by ``TARGETS_BELOW_ZERO``, that targets are below all functions; empty where none are.
+    """Warn, by ``TARGETS_BELOW_ZERO``, that targets are below all functions; empty if there are none.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def strongly_regularized(learner: Learner, outputs: int, targets: Array) -> dict
     return {STRONGLY_REGULARIZED: f"learner.{text}: set it to {less:.1g}, or standardize the targets"} if text else {}
 
 
-# All that a run which came to its end says of what does not suit one another.
+# All warnings about settings that do not suit one another, for complete runs.
 
 NODES = 20
 """Nodes whose rows are looked at, at most."""
@@ -278,7 +278,7 @@ NODES = 20
 def unsuited(
     plans: Sequence[AgentPlan], rule: AnyRule, source: Source, rows: TrainingRows, report: Report
 ) -> dict[str, str]:
-    """Return these warnings, a sentence each, by kind; empty where nothing is wrong.
+    """Return these warnings, a sentence each, by kind; empty without warnings.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def first_steps(plan: AgentPlan) -> FirstSteps | None:
     Returns
     -------
     FirstSteps or None
-        None where the learner does not compress, its steps are of another form, or there are no samples.
+        None if the learner does not compress, its steps have another form, or there are no samples.
     """
     learner = plan.learner
     if not isinstance(learner, CompressingLearner) or not learner.linear:
@@ -353,7 +353,7 @@ def first_steps(plan: AgentPlan) -> FirstSteps | None:
 
 
 def warning(plans: Sequence[AgentPlan]) -> str:
-    """Warn with the number of nodes whose first steps are all undone, and the remedy; empty where there is none."""
+    """Warn of nodes whose first steps are all undone, with their number and the remedy; empty without such nodes."""
     found = [(plan, steps) for plan in plans if (steps := first_steps(plan)) is not None and steps.undone]
     if not found:
         return ""

@@ -92,7 +92,7 @@ def findings(
     forgetful: bool = False,
     held_out: str = "",
 ) -> dict[str, str]:
-    """Return the warnings about a complete run, a sentence each; empty where nothing is wrong.
+    """Return the warnings about a complete run, a sentence each; empty for sound runs.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def findings(
 
 
 def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
-    """Warn, by ``IN_PARTS``, of a network of several parts; empty where it makes no difference.
+    """Warn, by ``IN_PARTS``, of a network of several parts; empty if this makes no difference.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
 def unreached(
     report: Report, without: Collection[int | str], rule: AnyRule, cut_off: Collection[int] = ()
 ) -> dict[str, str]:
-    """Warn, by ``NOTHING_REACHED``, that nodes without data have learned nothing; empty where they have.
+    """Warn, by ``NOTHING_REACHED``, that nodes without data have learned nothing; empty if all have learned.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def unreached(
     rule : AnyRule
         The protocol.
     cut_off : collection of int
-        The labels of those that no path leads to from a node with data.
+        The labels of nodes without data that are unreachable from all nodes with data.
     """
     empty = sum(node in without for node in report.nodes[report.unchanged].tolist())
     if not empty:
