@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def as_text(result: Result, width: int = 100) -> str:
-    """Return the final figures as aligned lines, and under them, wrapped to ``width``, what is wrong with the run."""
+    """Return the final figures as aligned lines, and under them, wrapped to ``width``, the run's warnings."""
     from kernelswarm.simulations.engine.scores import BANDS
     from kernelswarm.simulations.records.series import TWINS, repeated
 

@@ -13,7 +13,7 @@ from kernelswarm.simulations.core.messages import meant, nearest, underscored
 from kernelswarm.simulations.experiment.parts import PARTS, catalogue
 from kernelswarm.simulations.experiment.registry import find, names, plural
 
-# The papers that docstrings name by a word, and what they are.
+# The papers that docstrings cite by a word, with their references.
 
 PAPERS = {
     "POLK": (
@@ -87,7 +87,7 @@ def parts(asked: str | None, width: int) -> Iterator[str]:
 
 
 def known_name(asked: str) -> str:
-    """Return a word as it is known here, in whatever case and with whatever hyphens it is written."""
+    """Return the known spelling of a word, whatever its case and hyphens."""
     kinds = plurals()
     spelled = underscored(asked)
     return spelled if spelled in kinds or any(spelled in names(kind) for kind in PARTS) else asked
@@ -175,7 +175,7 @@ def reproductions(width: int) -> Iterator[str]:
 
 
 def entry(name: str, sentence: str, width: int) -> Iterator[str]:
-    """Yield a name and, indented below it, what it stands for."""
+    """Yield a name and, indented below it, its description."""
     yield f"  {name}"
     yield indented(sentence, width)
 

@@ -83,7 +83,7 @@ def finish_for_zsh(home: Path) -> None:
 
 
 def _rejoin(environment: MutableMapping[str, str]) -> str:
-    """Join the words around each =, and return what the current one has up to its last =."""
+    """Join the words around each =, and return the current word up to its last =."""
     words, place = environment.get(WORDS, "").split("\n"), environment.get(PLACE, "0")
     joined: list[str] = []
     for number, word in enumerate(words):
@@ -136,7 +136,7 @@ def styles(incomplete: str) -> Iterator[str]:
 
 
 def axes(incomplete: str) -> Iterator[str]:
-    """Yield what figures are drawn against."""
+    """Yield the quantities of the horizontal axis."""
     yield from (name for name in ("samples", "rounds", "scalars", "bytes") if name.startswith(incomplete))
 
 
@@ -254,7 +254,7 @@ Against = Annotated[
 ]
 
 
-# From the words of a command to what they describe; everything heavy is imported when it is asked for.
+# From a command's arguments to its objects; heavy modules are imported on use.
 
 
 def read(
@@ -264,14 +264,14 @@ def read(
     address: str | None = None,
     varied: Mapping[str, Sequence[Any]] | None = None,
 ) -> Experiment:
-    """Return the experiment of a file with the changes that options ask for; what is varied it may leave out."""
+    """Return the experiment of a file with the changes of the options; varied tables may be left out of the file."""
     from kernelswarm.simulations.experiment.experiment import Experiment
 
     return Experiment.from_file(path, options(changes, backend, address), varied=varied)
 
 
 def options(changes: Sequence[str] | None, backend: str | None, address: str | None) -> list[str]:
-    """Return the changes of --set and those that --backend and --address stand for."""
+    """Return the changes of --set, then the ones implied by --backend and --address."""
     found = list(changes or ())
     if backend is not None or address is not None:
         found.append(f"backend.name={backend or 'ray'}")  # an address is one of a Ray cluster
@@ -281,7 +281,7 @@ def options(changes: Sequence[str] | None, backend: str | None, address: str | N
 
 
 def plan(path: Path, vary: Sequence[str] | None, seeds: int | None, changes: Sequence[str] | None = None) -> Plan:
-    """Return the variations of an experiment file, with those of the options first."""
+    """Return the variations of an experiment file, the options' first."""
     from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
 
     return read_compare(path, changes or ()).with_options(parse_vary(vary or ()), seeds)
@@ -300,7 +300,7 @@ def words(text: str) -> list[str]:
 
 
 def comparison(folder: Path) -> Comparison | None:
-    """Return the comparison of a folder with its own names and order; None where it is none, or is not whole.
+    """Return the comparison of a folder with its own names and order, or None if there is none or it is incomplete.
 
     Runs that go on, or whose experiments cannot be built here, are drawn from their run folders alone.
     """

@@ -53,7 +53,7 @@ class Output:
         self._stream, self._needed = stream, needed
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the stream has."""
+        """Return the stream's other attributes."""
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
@@ -90,7 +90,7 @@ def print_error(text: str) -> None:
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Show what a figure or a run warns of as a sentence, without the place in the code that says so."""
+    """Show the warnings of a figure or a run as sentences, without the place in the code."""
     shown: Callable[..., Any] = warnings.showwarning
     warnings.showwarning = lambda message, *place, **more: print_error(f"warning: {message}")
     try:

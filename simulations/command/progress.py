@@ -52,7 +52,7 @@ def figures(row: object) -> str:
 def pace(progress: Progress) -> str:
     """Return rounds and messages a second in words; empty before the first round.
 
-    Messages are those of the rounds that were measured, at the pace of all rounds.
+    Messages are counted over the measured rounds, at the pace of all rounds.
     """
     if not progress.rounds_per_second:
         return ""
@@ -66,7 +66,7 @@ def pace(progress: Progress) -> str:
 
 
 def slowest(progress: Progress) -> str:
-    """Return the processes whose rounds took longest, beside the median of all; empty where there is only one."""
+    """Return the slowest processes of the last rounds, beside the median of all; empty for one process."""
     paces = progress.paces
     if paces is None:
         return ""
@@ -90,7 +90,7 @@ def of_comparison(progress: ComparisonProgress, memory: str) -> str:
 
 
 def of_share(what: str, share: float, seconds: float, memory: str) -> str:
-    """Return a line about work of which the share in [0, 1] is done after so many seconds: a reproduction, pilots.
+    """Return a progress line for work with a known share done, in [0, 1], after so many seconds: reproductions, pilots.
 
     Examples
     --------
@@ -108,19 +108,19 @@ def runs(progress: ComparisonProgress) -> str:
 
 
 def remaining(progress: Progress | ComparisonProgress) -> str:
-    """Return the time to go; empty where it is not known."""
+    """Return the remaining time, or an empty text if unknown."""
     return "" if progress.remaining is None else f"{duration(progress.remaining)} to go"
 
 
 class Memory:
-    """The memory of this process and those that it has started, looked at from time to time."""
+    """The memory of this process and its children, sampled from time to time."""
 
     def __init__(self) -> None:
         self._at = -math.inf
         self._memory_text = ""
 
     def __str__(self) -> str:
-        """Return it in words; empty where the system does not say."""
+        """Return it in words, or an empty text if the system does not report it."""
         if time.monotonic() - self._at >= MEASURED_EVERY:
             self._memory_text = _memory()
             self._at = time.monotonic()
@@ -314,7 +314,7 @@ def watch_comparison(
 
 @contextmanager
 def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[Callable[[str, float], None] | None]:
-    """Show on standard error what a reproduction is doing and how much is done; yields its observer."""
+    """Show the progress of a reproduction on standard error; yields its observer."""
     console = Console(stderr=True) if console is None else console
     if quiet or not console.is_terminal:
         lines, memory, begun = Lines(console), Memory(), time.monotonic()

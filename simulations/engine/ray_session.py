@@ -389,7 +389,7 @@ def _answers(execution: Any, timeout: float) -> list[tuple[int, float]]:
 
 
 def _unrolled(sent: Any, steps: Any, last: Any, neighbors: Sequence[Sequence[int]], levels: int) -> list[Any]:
-    """Run one execution: messages in flight are sent, the rounds follow, and the last answers end it."""
+    """Build the graph of one execution: messages in flight are sent, the rounds follow, and the last answers end it."""
     for level in range(levels):
         sent = advance(steps if level < levels - 1 else last, neighbors, sent)
     return list(sent)

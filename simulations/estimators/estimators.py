@@ -42,7 +42,7 @@ of the targets' spread, at most, for that one. Of classes a step too long only d
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Regression: the parameters that only regressors have, and what is done with real targets."""
+    """Regression: the parameters of regressors alone, and the handling of real targets."""
 
     fit_intercept: bool = True
 
@@ -75,7 +75,7 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`; the first rows say what a typical weight is, for all later calls.
+            As of `fit`; the first rows decide the typical weight for all later calls.
         """
         with untouched_where_refused(self):
             first = not self.__sklearn_is_fitted__()
@@ -155,7 +155,7 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Classification: what is done with labels."""
+    """Classification: the handling of labels."""
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         super()._begin(samples, classes, epoch)
@@ -213,7 +213,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         classes : array-like, optional
             All labels that will ever come; needed in the first call, where not all of them may be seen.
         sample_weight : array-like of shape (n,), optional
-            As of `fit`; the first rows say what a typical weight is, for all later calls.
+            As of `fit`; the first rows decide the typical weight for all later calls.
         """
         with untouched_where_refused(self):
             first = not self.__sklearn_is_fitted__()

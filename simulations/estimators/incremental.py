@@ -55,7 +55,7 @@ class _Incremental(ABC):
         """The first ones, until there are enough: with a new name, or a new label, the estimator begins anew."""
 
     def __repr__(self) -> str:
-        """Name the estimator, and what it has learned from."""
+        """Show the name of the estimator, and the features and labels seen."""
         size = f"{self.estimator.model_order_} points" if self._begun else "nothing learned"
         return f"{type(self).__name__}({self.estimator!r}: {size})"
 
@@ -226,7 +226,7 @@ class IncrementalClassifier(_Incremental):
         Samples that its defaults are measured on; the estimator's own number of them when left out. Until then it
         begins afresh as more come; until there are two labels, the only one is predicted.
     classes : sequence, optional
-        All labels that will ever come; those of the first samples when left out.
+        All labels that will ever come; by default the labels of the first samples.
 
     Examples
     --------

@@ -25,12 +25,12 @@ SMALL = 20
 
 
 def measured_in_units(loss: Loss) -> str:
-    """Return what of the data has a unit that can be another: labels have none."""
+    """Return the targets if they have a unit that can be changed: labels have none."""
     return "X and y" if loss.task == "regression" else "X"
 
 
 def message(learner: Polk, function: Function, samples: Samples) -> str | None:
-    """Return a warning about a function learned from samples, with the remedy; None where nothing is wrong."""
+    """Return a warning about a function learned from samples, with the remedy, or None for sound functions."""
     order, count = function.order, samples.size
     counted = thinned(samples)
     chosen = counted.taken(spaced(counted.size, LOOKED_AT))

@@ -59,7 +59,7 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def transform(self, X: Any) -> Array:
         """Compute the features of the rows of X (n, p) in the present subspace: (n, rank).
 
-        Their inner products are those of the projections, ``Z Z' = Q' A'K A Q``.
+        Their inner products are the projections', ``Z Z' = Q' A'K A Q``.
         """
         check_is_fitted(self)
         points = points_of(self, X, reset=False)

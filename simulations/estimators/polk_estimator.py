@@ -56,7 +56,7 @@ from kernelswarm.simulations.experiment.registry import find
 from kernelswarm.simulations.records.model import Model, evaluated
 from kernelswarm.simulations.records.model_files import save as save_model
 
-# The first rows of a stream, which `partial_fit` keeps until what is not given can be measured on them.
+# The first rows of a stream, which `partial_fit` keeps until automatic parameters can be measured on them.
 #
 # A bandwidth, a step size or a mean that one row tells is wrong for ever. So the first rows are kept, and what has been
 # learned from them begins afresh, from all of them, whenever they have become a quarter more, the last time when there
@@ -163,7 +163,7 @@ def untouched_where_refused(estimator: Any) -> Iterator[None]:
 
 
 def checked(first: Any) -> int:
-    """Return the number of first rows; raises InputError where it is none."""
+    """Return the number of first rows; raises InputError for invalid numbers."""
     if isinstance(first, bool) or not isinstance(first, int) or first < 1:
         raise InputError(
             f"first = {shown(first)} must be a whole number of at least 1: defaults are measured on so many rows"
@@ -221,7 +221,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return replace(self._model(), temperature=self._temperature())
 
     def _temperature(self) -> float | None:
-        """Return the divisor of values before probabilities; None where the loss has its own, or none exist."""
+        """Return the temperature of probabilities, or None if the loss has its own probabilities or none exist."""
         return None
 
     def _model(self) -> Model:
@@ -258,10 +258,10 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         learn_on(self, samples, begin, lambda rows: self._learn(self._centered(rows)))
 
     def _center(self, samples: Samples) -> None:
-        """Take from the first data what is added to the function; classifiers add nothing."""
+        """Measure on the first data the intercept that is added to the function; classifiers have none."""
 
     def _centered(self, samples: Samples) -> Samples:
-        """Return samples without what is added to the function."""
+        """Return samples without the intercept."""
         return samples
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
@@ -367,7 +367,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         self._note(self._pass(samples), samples)
 
     def _note(self, values: Array, samples: Samples) -> None:
-        """Take notice of what was predicted of samples, (n, C), before they were learned from."""
+        """Record predictions of samples, (n, C), made before they were learned from."""
 
     def _pass(self, samples: Samples) -> Array:
         """Learn from the samples in their order, ``batch_size`` at a time; return f at each before its step, (n, C)."""
@@ -421,18 +421,18 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         self._judge(samples)
 
     def _judge(self, samples: Samples) -> None:
-        """Warn where what was learned is of no use, as seen on the training data itself."""
+        """Warn of useless functions, as seen on the training data itself."""
         found = self._fault(samples)
         if found is not None:
             warnings.warn(f"{type(self).__name__}: {found}", ConvergenceWarning, stacklevel=4)
 
     def _fault(self, samples: Samples) -> str | None:
-        """Return what is wrong with what was learned, and the remedy; None where nothing is."""
+        """Return a warning about the learned function with the remedy, or None."""
         with self._threads():
             return message(self.learner_, self.state_.function, samples)
 
     def _weighted(self, points: Points, targets: Array, sample_weight: Any) -> Samples:
-        """Return rows with their weights, without those of weight 0."""
+        """Return rows with their weights, rows of weight 0 left out."""
         weights = weights_of(sample_weight, len(targets))
         samples = Samples(points, targets, weights)
         return samples if weights is None or np.all(weights > 0.0) else samples.taken(np.flatnonzero(weights > 0.0))

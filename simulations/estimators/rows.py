@@ -40,7 +40,7 @@ class Samples(NamedTuple):
 
     points: Points  # (n, p)
     targets: Array  # (n, q)
-    weights: Array | None  # (n,); None where each is 1
+    weights: Array | None  # (n,); None if all are 1
 
     @property
     def size(self) -> int:
@@ -130,7 +130,7 @@ def points_and_targets(
     Parameters
     ----------
     estimator, X, y
-        What they are for, and what is given.
+        Their role, and the given data.
     known : callable, optional
         From y and the number of rows to the targets, where these are sound beyond doubt, else to None; left out where
         the rows are the first.
@@ -193,7 +193,7 @@ def plain(values: Any) -> Array:
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Refuse arrays with masked entries, and lists of such rows, of which scikit-learn takes what is hidden."""
+    """Refuse arrays with masked entries, and lists of such rows: scikit-learn would take the hidden values."""
     values = together(values)
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
@@ -204,7 +204,7 @@ def refuse_masked(values: Any, name: str) -> None:
 
 
 def refuse_largest(values: Array, name: str) -> None:
-    """Refuse what is no number, and values whose squares leave the range of numbers; raises InputError."""
+    """Refuse non-numbers, and values whose squares leave the range of numbers; raises InputError."""
     largest = float(np.abs(values).max(initial=0.0))
     if np.isnan(largest):
         raise InputError(f"{name} has a value that is no number: leave its row out")
@@ -239,7 +239,7 @@ def _within_range(found: Any) -> Points:
 
 def refuse_mixed(labels: Any, name: str) -> None:
     """Refuse labels that have no order among them, such as text beside numbers; raises InputError."""
-    is_list = isinstance(labels, list | tuple)  # of which an array would make text
+    is_list = isinstance(labels, list | tuple)  # an array of these would be text
     if not is_list and np.asarray(labels).dtype.kind != "O":
         return
     entries = labels if is_list else np.asarray(labels).ravel().tolist()
@@ -252,7 +252,7 @@ def refuse_mixed(labels: Any, name: str) -> None:
 
 
 def checked_classes(classes: Any, before: AnyArray | None) -> AnyArray:
-    """Return all labels, sorted; refuses others than those of the first call."""
+    """Return all labels, sorted; refuses changes after the first call."""
     refuse_masked(classes, "classes")
     refuse_mixed(classes, "classes")
     known: AnyArray = np.unique(classes)
@@ -262,7 +262,7 @@ def checked_classes(classes: Any, before: AnyArray | None) -> AnyArray:
 
 
 def places_of(labels: AnyArray, classes: AnyArray) -> AnyArray:
-    """Return where each label stands among the sorted classes; raises ValueError where it does not."""
+    """Return the index of each label among the sorted classes; raises ValueError for unknown labels."""
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         raise ValueError(f"y has the labels {unknown.tolist()}, which are not among the classes {classes.tolist()}")
@@ -275,7 +275,7 @@ def several(classes: AnyArray) -> AnyArray:
     return classes
 
 
-# The weights of samples: what is given for them, and what a learner measured without them makes of them.
+# The weights of samples: checks, and their scale relative to the learner's defaults.
 
 FARTHEST = 1e30
 """How many times as heavy as a typical row one may be, so that squares of slopes times it are numbers. The lightest
@@ -285,7 +285,7 @@ NO_WEIGHT = "all weights in sample_weight are zero: there is nothing to learn fr
 
 
 def weights_of(sample_weight: Any, count: int) -> Array | None:
-    """Return the weight of each of ``count`` rows; None where each is 1.
+    """Return the weight of each of ``count`` rows, or None if all are 1.
 
     Raises
     ------

@@ -121,7 +121,7 @@ class _SecondOrder(PolkEstimator):
         return {"ridge": self.ridge, "forgetting": self.forgetting}
 
     def _in_batches(self, single: Polk, known: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
-        # Second-order steps are as long in a batch as alone; eta only says what is offered to the dictionary.
+        # Second-order steps are as long in a batch as alone; eta only decides which points are offered.
         size = 1
         while 2 * size <= LARGEST_BATCH and 2 * size * self._fewest_steps <= count:
             size *= 2

@@ -183,7 +183,7 @@ class _Curve:
 def closing(
     result: Result, moment: Moment, shown: Sequence[Moment], learned: Learned, stream: Reopened, dots: int
 ) -> Pixels | None:
-    """Return a last picture with what some nodes have learned, functions of one input or regions of two; else None."""
+    """Return a last picture with the functions of some nodes, of one input or regions of two inputs, or None."""
     classifies = style.task(result.config) == "classification"
     if not learned.nodes or learned.inputs != (2 if classifies else 1):
         return None
@@ -355,7 +355,7 @@ def can_film() -> bool:
 
 
 def _frames(result: Result, found: Sequence[Moment], dots: int) -> tuple[list[Pixels], Pixels | None]:
-    """Return the pictures of all moments, and the one of what was learned."""
+    """Return the pictures of all moments, and the last one with the learned functions."""
     with look():
         picture = Picture(result, found, dots)
         frames = [picture.frame(moment) for moment in found]

@@ -42,8 +42,8 @@ class Curve:
 
     label: str
     stroke: Stroke
-    series: Series | None  # over the seeds; None where all runs failed
-    unfinished: tuple[Series, ...] = ()  # what each failed run measured before
+    series: Series | None  # over the seeds; None if all runs failed
+    unfinished: tuple[Series, ...] = ()  # of each failed run, up to its failure
 
     @property
     def learning_curves(self) -> tuple[Series, ...]:
@@ -103,7 +103,7 @@ def panels(comparison: Comparison, column: str, against: str = "samples") -> lis
 
 
 def _grouping(comparison: Comparison) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the places of the keys whose values share a panel, and of those that make panels.
+    """Return the indices of keys whose values share a panel, and of keys that make panels.
 
     Where each panel would hold a single curve, as with runs that have little in common, they all share one.
     """
@@ -126,7 +126,7 @@ def reach(panel: Panel) -> list[Array]:
 
 
 def silent(panels: Sequence[Panel]) -> bool:
-    """Tell whether something was measured several times at one place: what sends nothing, over what was sent."""
+    """Tell whether a series has several values at one abscissa, as protocols that send nothing have over bytes sent."""
     learning_curves = [
         learning_curve for panel in panels for curve in panel.curves for learning_curve in curve.learning_curves
     ]
@@ -136,7 +136,7 @@ def silent(panels: Sequence[Panel]) -> bool:
 
 
 def caption(comparison: Comparison, also: str = "", spread: bool = True) -> str:
-    """Name what all cells have in common, and say what is drawn of the seeds."""
+    """Return the common settings of all cells, and the statistic over the seeds, as a title."""
     about = []
     for part in ("protocol", "topology", "stream", "learner"):
         tables = [cell.config.get(part, {}) for cell in comparison.cells]
@@ -150,7 +150,7 @@ def caption(comparison: Comparison, also: str = "", spread: bool = True) -> str:
 
 
 def _shared(values: Iterable[Any]) -> str:
-    """Return the common value of all cells; empty where they differ."""
+    """Return the common value of all cells, or an empty text if they differ."""
     different = set(map(str, values))
     return different.pop() if len(different) == 1 else ""
 
@@ -202,7 +202,7 @@ def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> l
 
 
 def _failed(axes: Axes, series: Series, stroke: Stroke, ceiling: float, name: str | None) -> Array:
-    """Draw what a failed run measured until it exceeds the ceiling, and return what is drawn."""
+    """Draw a failed run's series until it exceeds the ceiling, and return the drawn artists."""
     values = series.mean
     beyond = np.flatnonzero(values > ceiling)
     shown = np.minimum(values[: beyond[0] + 1 if len(beyond) else None], ceiling)

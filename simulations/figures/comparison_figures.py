@@ -26,7 +26,7 @@ FAILED = 0.97
 
 
 def final_scatter(axes: Axes, comparison: Comparison, column: str, key: str) -> list[Array]:
-    """Draw one quantity over the drawn values of one key, and return what was drawn.
+    """Draw one quantity over the drawn values of one key, and return the drawn artists.
 
     Cells that differ in drawn keys alone have one colour: means with one standard deviation over the seeds, joined
     where no other key was drawn with this one. What does not have the key is a horizontal line, what failed a cross.
@@ -100,7 +100,7 @@ CURVES = 12  # draws with a curve each; more have the figure over their values a
 
 
 def learning_curves(sheet: Sheet, comparison: Comparison) -> None:
-    """Draw each quantity in a figure of its own, or those that are asked for as the rows of one."""
+    """Draw each quantity in a figure of its own, or the chosen ones as the rows of one figure."""
     asked, against = sheet.drawing.columns, sheet.drawing.against
     if asked:
         refuse_unknown(asked, [run.network for run in comparison.runs])
@@ -155,7 +155,7 @@ def drawn(sheet: Sheet, comparison: Comparison) -> None:
 
 
 def differences(sheet: Sheet, comparison: Comparison) -> None:
-    """Draw each cell's risks and errors less those of its reference with the same seed."""
+    """Draw each cell's risks and errors less its reference's with the same seed."""
     found = cells.to_references(comparison)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""One run against samples or what was sent: risk, error, model order, disagreement, constraint violation, duals."""
+"""One run against samples or bytes sent: risk, error, model order, disagreement, constraint violation, duals."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def awake(result: Result, batch_sizes: Mapping[int, int]) -> tuple[Array, Array]
     rounds : array (T + 1,)
         The evaluated rounds, and 0 before them.
     shares : array (V, T)
-        In the order of the nodes' labels; None where the table of nodes lacks some.
+        In the order of the nodes' labels, or None if the table of nodes lacks some.
     """
     evaluated = np.unique(np.asarray(result.nodes.get("round", np.empty(0))))
     nodes = sorted(result.graph.nodes)

@@ -49,7 +49,7 @@ def interval(learned: Learned, stream: Reopened) -> Array:
 
 
 def truths(learned: Learned, stream: Reopened, grid: Array) -> list[Array] | None:
-    """Return the truth of each node on the grid, (n, q) each; None where it is not known.
+    """Return the truth of each node on the grid, (n, q) each, or None if unknown.
 
     Of more nodes than can be drawn there are the first ones only.
     """
@@ -281,7 +281,7 @@ def class_entries(names: Sequence[str], marked: bool, known: bool) -> list[Line2
     return entries
 
 
-# The figures of what the nodes have learned: functions of one input, regions of two.
+# The figures of the learned functions: functions of one input, regions of two.
 
 PANELS = 12  # nodes shown one by one at most
 REGIONS = 6

@@ -120,7 +120,7 @@ class Learned:
         return self.result.data.targets.raw(decision)
 
     def half_width(self, node: int, points: Array) -> Array | None:
-        """Return half the width of the node's band for targets at ``points`` (n, p), (n, C); None where none is known.
+        """Return half the width of the node's band for targets at ``points`` (n, p), (n, C), or None without a band.
 
         Points and widths are in the units of the data.
         """
@@ -135,7 +135,7 @@ class Learned:
         return NormalDist().inv_cdf(0.5 + 0.5 * self.level) * spread
 
     def ignorance(self, node: int, points: Array) -> Array | None:
-        """Return the posterior over the prior deviation at ``points`` (n, p), (n,); None where it is not known."""
+        """Return the posterior over the prior deviation at ``points`` (n, p), (n,), or None if unknown."""
         posterior = self.posteriors.get(self.owner(node))
         if posterior is None:
             return None
@@ -154,7 +154,7 @@ class Reopened:
 
     source: Source | None
     missing: str  # why there is no source; empty when there is one
-    samples: int  # what a node has drawn
+    samples: int  # drawn by a node
 
     def held_out(self, position: int) -> HeldOut | None:
         """Return the held-out samples of the node at ``position``."""
@@ -164,7 +164,7 @@ class Reopened:
         return HeldOut(data.inputs.raw(found.points), data.targets.raw(found.targets))
 
     def truth(self, position: int, points: Array) -> Array | None:
-        """Return the noise-free targets (n, q) of the node at ``position``; None where they are not known."""
+        """Return the noise-free targets (n, q) of the node at ``position``, or None if unknown."""
         if self.source is None or self.source.truth is None:
             return None
         data = self.source.description
@@ -186,7 +186,7 @@ def rebuild(result: Result) -> Learned:
 
 
 def reopen(learned: Learned) -> Reopened:
-    """Open the run's stream again; without its data the answer says what is missing instead."""
+    """Open the run's stream again; without its data return a sentence on the missing file instead."""
     from kernelswarm.simulations.running.network import open_stream
 
     result, experiment = learned.result, learned.experiment

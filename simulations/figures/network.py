@@ -1,4 +1,4 @@
-"""The network: nodes coloured by their risk, edges by how much their ends differ, or by what arrives on them."""
+"""The network: nodes coloured by their risk, edges by the difference of their ends or the share delivered."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def node_risks(rows: Table) -> dict[int, float]:
 
 
 def measured_differences(result: Result) -> dict[Edge, float]:
-    """Return the last constraint value of each undirected edge, ``(h_ij + h_ji) / 2``; empty where there is none."""
+    """Return the last constraint value of each undirected edge, ``(h_ij + h_ji) / 2``; empty without constraints."""
     return over_pairs(last_rows(result.edges), "constraint")
 
 
 def final_duals(result: Result) -> dict[Edge, float]:
-    """Return the last dual of each undirected edge, ``(mu_ij + mu_ji) / 2``; empty where there are none."""
+    """Return the last dual of each undirected edge, ``(mu_ij + mu_ji) / 2``; empty without duals."""
     return over_pairs(last_rows(result.edges), "dual")
 
 
@@ -72,7 +72,7 @@ def over_pairs(rows: Table, column: str) -> dict[Edge, float]:
 
 
 def delivered_shares(result: Result) -> dict[Edge, float]:
-    """Return the share of the messages from a node to another that arrived, of those whose fate is known by the end.
+    """Return the share of delivered messages on each directed edge, among messages whose fate is known by the end.
 
     Directed edges, (source, target); empty where none was lost or late, and without an edge on which there was no
     message.
@@ -99,7 +99,7 @@ def share_delivered(edges: Table) -> Array:
 def model_differences(learned: Learned) -> dict[Edge, float]:
     """Return the mean square difference of each edge's two functions at the dictionary points of both.
 
-    It is in the learner's units, as what is measured of the edges.
+    It is in the learner's units, as the measurements of edges are.
     """
     known, unit = set(learned.nodes), learned.result.data.targets.scale
     found: dict[Edge, float] = {}
@@ -131,7 +131,7 @@ def draw(
     size: float = 1.0,
     scales: Scales | None = None,
 ) -> tuple[ScalarMappable | None, ScalarMappable | None]:
-    """Draw the network and return what the colour bars of nodes and edges show; None for a quantity that is missing.
+    """Draw the network and return the quantities of both colour bars, nodes' and edges'; None for missing ones.
 
     The wider an edge, the larger its dual. Where ``delivered`` is known, edges have its colours instead of those of the
     differences: the half of an edge at a node that of the messages to this node. The square, nodes and

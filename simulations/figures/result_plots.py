@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Figures for a notebook: they show themselves, whether or not pyplot knows them.
 
 DOTS = 80
-"""Dots an inch of what a notebook shows: a picture of 6 by 4 inches takes some 30 kB."""
+"""Dots an inch of figures in notebooks: a picture of 6 by 4 inches takes some 30 kB."""
 
 
 class Picture(Figure):
@@ -45,7 +45,7 @@ def picture(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
 
 
 def figure_of(axes: Axes) -> Figure:
-    """Return the figure that axes of the user's lie in; raises InputError where they are none."""
+    """Return the figure of the user's axes; raises InputError for other objects."""
     if not isinstance(axes, Axes):
         raise InputError(f"ax is a {type(axes).__name__} and must be matplotlib axes: take them from plt.subplots()")
     return cast(Figure, axes.get_figure(root=True))

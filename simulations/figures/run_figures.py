@@ -39,7 +39,7 @@ def learning_curves(sheet: Sheet, result: Result) -> None:
 
 
 def network(sheet: Sheet, result: Result, learned: Learned | None) -> None:
-    """Draw the network, a colour bar for the nodes' risk and one for the edges: differences, or what is delivered."""
+    """Draw the network, a colour bar for the nodes' risk and one for the edges: differences, or shares delivered."""
     from kernelswarm.simulations.figures import network
 
     figure = sheet.figure(7.4, 5.6)
@@ -102,7 +102,7 @@ def _risk(sheet: Sheet, result: Result) -> None:
 
 
 def _cost(sheet: Sheet, result: Result) -> None:
-    """The error, or where there is none the risk, against the bytes that the network has sent for it."""
+    """The error, or without one the risk, against the bytes that the network has sent."""
     sent = result.network.get("bytes_sent")
     if sent is None or not len(sent) or not sent[-1] > 0:
         return
@@ -116,7 +116,7 @@ def _cost(sheet: Sheet, result: Result) -> None:
 
 
 def _panels(sheet: Sheet, result: Result, name: str, panels: Sequence[Panel]) -> bool:
-    """Draw panels side by side, those that have data; False and no figure when none has."""
+    """Draw the panels that have data side by side; return False, without a figure, if none has."""
     kept = _with_data(panels, result, sheet.drawing.against)
     if not kept:
         return False

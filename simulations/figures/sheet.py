@@ -43,9 +43,9 @@ class Style:
     Parameters
     ----------
     width : float, optional
-        Inches of a whole figure; None where it is as wide as its panels ask for.
+        Inches of a whole figure, or None for the width of its panels.
     titles : bool
-        Whether a figure says what it is of. In a paper its caption does.
+        Whether a figure has a title. In a paper its caption serves as one.
     text : float
         The size of text relative to that on the screen.
     letters : int
@@ -127,7 +127,7 @@ class Drawing:
 
     @property
     def usual(self) -> bool:
-        """Whether nothing particular is asked for, so that what has no horizontal axis is drawn too."""
+        """Whether neither columns nor axis were chosen, so that figures without a horizontal axis are drawn too."""
         return not self.columns and self.against == "samples"
 
     def named(self, name: str) -> str:
@@ -142,7 +142,7 @@ class Drawing:
         columns: str | Sequence[str] = (),
         against: str = "samples",
     ) -> Drawing:
-        """Read what is asked for in words: sequences, or one text with commas.
+        """Parse the options of figures: sequences, or one text with commas.
 
         Examples
         --------
@@ -291,7 +291,7 @@ class Sheet:
     def pages(
         self, panels: Sequence[T], width: float, height: float, margin: float
     ) -> Iterator[tuple[str, Sequence[T]]]:
-        """Split panels with lines of text into what fits on a page of paper, each with what its file's name ends in."""
+        """Split panels with lines of text into pages of paper, each with the suffix of its file name."""
         count = max(1, len(panels))
         if self.style.width is not None:
             columns = self._columns(count, width, self.style.text * margin)

@@ -162,7 +162,7 @@ def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
 
 
 def units(axes: Axes, against: str) -> None:
-    """Write the numbers of a horizontal axis of bytes as kB, MB and so on, and those of scalars as k and M."""
+    """Format the ticks of a horizontal axis: bytes as kB, MB and so on, scalars as k and M."""
     from matplotlib.ticker import EngFormatter, NullFormatter
 
     if against in ("scalars", "bytes"):
@@ -212,7 +212,7 @@ def short(name: object, most: int = 32) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a text of which matplotlib makes no formula.
+    """Escape a text for matplotlib, so that it is not parsed as a formula.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def distinct(names: Iterable[object], most: int = 32) -> list[str]:
         [f"…{short(text[start:], most - 1)}" for text in texts],
         [text if len(text) <= most else f"{text[:head]}…{text[-tail:]}" for text in texts],
     )
-    return max(forms, key=lambda form: len(set(form)))  # the first of those that are as good
+    return max(forms, key=lambda form: len(set(form)))  # the first of equally good forms
 
 
 def node_names(result: Result, most: int = 32) -> dict[int, str]:
@@ -281,7 +281,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def task(config: dict[str, Any]) -> str:
-    """Return "regression" or "classification", as the loss of the experiment says; the former where it is not here."""
+    """Return "regression" or "classification" by the experiment's loss; "regression" if its module is missing here."""
     from kernelswarm.simulations.core.errors import InputError
     from kernelswarm.simulations.experiment.parts import build
 

@@ -1,4 +1,4 @@
-"""Numbers as a page holds them: few digits, few rows, null where there is none."""
+"""Numbers for a page: few digits, few rows, null for missing ones."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TABLE = 6
 """Significant digits in the rows of tables and in curves of the whole network."""
 
 MANY = 4
-"""Significant digits of numbers of which there are hundreds of thousands."""
+"""Significant digits of the large tables of numbers."""
 
 COLOR = 3
 """Significant digits of numbers that are seen as a colour or as a place in a small plot only."""
 
 
 def number(value: Any, digits: int = EXACT) -> float | int | str | None:
-    """Return a number with some significant digits, a whole one as an integer; text as it is, None where not finite.
+    """Round a number to some significant digits, integers as such; text is returned as it is, None if not finite.
 
     Examples
     --------

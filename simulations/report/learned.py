@@ -30,7 +30,7 @@ DICTIONARY = 300
 
 
 def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the functions after the last round, and what is not shown of them, a sentence each.
+    """Return the functions after the last round, and a sentence on each function or band that is not shown.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
         in the order of the labels the place of its function in ``values``, or None; ``points``, the dictionaries;
         ``halves``, half the widths of bands of the ``level`` over one input, and ``unknown``, what is left of the
         prior's deviation over two, both as ``values``, or None; ``truth``, aligned with the nodes or one for all, where
-        the data are known. None where there is nothing to show.
+        the data are known. None if there is nothing to show.
     list of str
         What is not in it.
     """
@@ -101,14 +101,14 @@ def _grid(learned: Learned, stream: Reopened) -> tuple[list[tuple[float, float]]
 
 
 def _halves(learned: Learned, shown: list[int], grid: Array) -> list[list[Any]] | None:
-    """Return half the width of each function's band over one input; None where functions have none."""
+    """Return half the width of each function's band over one input, or None for functions without bands."""
     found = [learned.half_width(owner, grid) for owner in shown] if learned.inputs == 1 else []
     known = [half[:, 0] for half in found if half is not None]
     return [numbers(half, COLOR) for half in known] if known and len(known) == len(shown) else None
 
 
 def _unknown(learned: Learned, shown: list[int], grid: Array) -> list[list[Any]] | None:
-    """Return how little is known over two inputs, from 0 to 1; None where functions do not say it."""
+    """Return the posterior over the prior deviation over two inputs, from 0 to 1, or None if unknown."""
     found = [learned.ignorance(owner, grid) for owner in shown] if learned.inputs == 2 else []
     known = [share for share in found if share is not None]
     return [numbers(share, COLOR) for share in known] if known and len(known) == len(shown) else None

@@ -1,4 +1,4 @@
-"""Curves of a page: what they stand over, and panels of lines with bands, of a run or of a comparison."""
+"""Curves of a page: horizontal axes, and panels of lines with bands, of a run or of a comparison."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STRANGERS = (5, 4, 7)
 """The colours of other protocols, in the order of their names."""
 
 POOLED = 6
-"""The colour of what is measured on pooled data, which no protocol has."""
+"""The colour of figures on pooled data, which no protocol has."""
 
 COLORS = 8
 """Colours that are taken in turn."""
@@ -77,7 +77,7 @@ def of_run(result: Result) -> dict[str, Any]:
                 "dash": place,
                 **_mean(network[column][rows]),
             }
-            if column in result.nodes and columns != BYTES:  # what a network sends is no mean of its nodes
+            if column in result.nodes and columns != BYTES:  # the network's bytes are no mean of its nodes'
                 spread = over_nodes(
                     result.nodes, column, np.asarray(network["round"])[rows], sorted(result.graph.nodes)
                 )
@@ -147,7 +147,7 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def over_nodes(table: Table, column: str, rounds: AnyArray, nodes: Sequence[int]) -> Array:
-    """Arrange a column of the nodes' table as (rounds, nodes), both in ascending order; NaN where there is no row."""
+    """Arrange a column of the nodes' table as (rounds, nodes), both in ascending order; NaN for missing rows."""
     found = np.full((len(rounds), len(nodes)), np.nan)
     if not found.size:
         return found
@@ -178,7 +178,7 @@ def _of(learning_curves: Sequence[Mapping[str, Any]], panels: Sequence[Mapping[s
 
 
 def _left(kept: int, count: int) -> str:
-    """Return the end of a sentence that says how many evaluations are drawn; empty where all are."""
+    """Return the end of a sentence with the number of drawn evaluations; empty if all are drawn."""
     return f"; {kept:,} of the {count:,} evaluations are drawn" if kept < count else ""
 
 

@@ -1,4 +1,4 @@
-"""The network of a page: where nodes stand, what is between them, and what each had at the recorded rounds."""
+"""The network of a page: positions of nodes, edges, and columns of both at the recorded rounds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NUMBERS = 600_000
 
 
 def of_run(result: Result, most: int | None = None) -> tuple[dict[str, Any], list[str]]:
-    """Return the network of a run, and what was left out of it, a sentence each.
+    """Return the network of a run, and a sentence on each part that was left out.
 
     Edges have no direction here: each has the mean of the two directed ones. There are at most so many numbers,
     ``NUMBERS`` when left out.
@@ -112,7 +112,7 @@ def of_run(result: Result, most: int | None = None) -> tuple[dict[str, Any], lis
 
 
 def of_comparison(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the network of the first run of each row, with the row's ``label``, and what was left out of them."""
+    """Return the network of the first run of each row, with the row's ``label``, and sentences on omitted parts."""
     found, left = list[dict[str, Any]](), dict[str, None]()
     for place, cell in enumerate(comparison.cells[:ROWS]):
         run = next((run for run in comparison.done(place) if run.folder is not None), None)

@@ -43,7 +43,7 @@ def of_result(result: Result) -> str:
 
 
 def of_comparison(comparison: Comparison) -> str:
-    """Return a comparison as HTML: its table with what the seeds support, and its risks."""
+    """Return a comparison as HTML: its table, the supported differences in words, and its risks."""
 
     def draw(axes: Axes) -> bool:
         if "risk" not in cells.measured(comparison):
@@ -57,7 +57,7 @@ def of_comparison(comparison: Comparison) -> str:
 
 
 def of_model(model: Model) -> str:
-    """Return a model as HTML: what it is, and its curve, regions or surface where it has one or two inputs."""
+    """Return a model as HTML: a description, and a plot for models of one or two inputs."""
     if model.inputs > DRAWN_INPUTS or (model.inputs == DRAWN_INPUTS and not _is_drawn(model)):
         return _page(repr(model), [], "")
 
@@ -84,7 +84,7 @@ def _page(title: str, texts: Sequence[str], rest: str) -> str:
 
 
 def _image(draw: Callable[[Axes], bool], alternative: str, height: float = 2.8) -> str:
-    """Draw, and return a picture that lies in the page itself; nothing where nothing is drawn."""
+    """Draw, and return the picture embedded in HTML, or an empty text if nothing is drawn."""
     with sheet.look():
         figure, axes = picture(5.2, height)
         figure.set_dpi(DOTS)

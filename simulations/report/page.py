@@ -36,7 +36,7 @@ def title(result: Result) -> str:
 
 
 def verdict(result: Result) -> list[str]:
-    """Return in sentences how a run ended: how far it went, what it reached and what is wrong with it."""
+    """Return sentences on the end of a run: rounds, final figures and warnings."""
     summary, final = result.summary, result.final
     rounds, nodes = int(summary.get("rounds") or 0), result.graph.number_of_nodes()
     parts = int(summary.get("parts") or 1)
@@ -112,7 +112,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 
 def _first(result: Result) -> tuple[int, float] | None:
-    """Return the first measured round and its risk; None where there is no later one."""
+    """Return the first measured round and its risk, or None without a later measurement."""
     rounds, risks = result.network.get("round"), result.network.get("risk")
     if rounds is None or risks is None or len(rounds) < 2:
         return None
@@ -228,7 +228,7 @@ def as_html(content: Mapping[str, Any]) -> str:
         "data": embedded(content),
         "script": "\n".join(map(_own, SCRIPTS)),
     }
-    # In one pass: what is put in is not searched for further marks.
+    # In one pass: inserted text is not searched for further marks.
     return re.sub(r"<!--(title|style|data|script)-->", lambda mark: parts[mark[1]], _own("page.html"))
 
 

@@ -1,4 +1,4 @@
-"""The tables of a page: a heading and a list of cells for each column, numbers beside what is shown of them."""
+"""The tables of a page: a heading and a list of cells for each column, with their formatted text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
     facts = {
         name: value for name, value in (result.summary.get("facts") or {}).items() if isinstance(value, int | float)
     }
-    order = [*METRICS, *facts, *final]  # what is asked first comes first
+    order = [*METRICS, *facts, *final]  # the usual figures come first
     twice = repeated([final])
     known = {name: value for name, value in {**final, **facts}.items() if value is not None and name not in twice}
     known = {name: known[name] for name in dict.fromkeys(order) if name in known}
@@ -72,7 +72,7 @@ def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _heading(name: str) -> str:
-    """Return the words for a column, those of the printed tables where these have it."""
+    """Return the heading of a column, as in the printed tables if these have it."""
     return HEADINGS.get(name, name.replace("global", "pooled").replace("_", " "))
 
 

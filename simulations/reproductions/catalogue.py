@@ -1,4 +1,4 @@
-"""The reproductions that there are: their names, what each shows, and the data that some need."""
+"""The catalogue of reproductions: names, descriptions, and required data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def catalogue() -> list[Entry]:
 
 
 def describe(name: str) -> Entry:
-    """Return what is known of one reproduction without running it.
+    """Return the description of one reproduction without running it.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def find(name: str) -> Reproduce:
 
 
 def files(name: str) -> tuple[str, ...]:
-    """Return what the data of a reproduction is called in a folder with the data of all; empty where none is used.
+    """Return the name of a reproduction's data in the folder for all, or an empty text if it needs none.
 
     The constant ``FILES`` of its module, or a file or folder with its own name.
     """
@@ -108,7 +108,7 @@ def files(name: str) -> tuple[str, ...]:
 
 
 def given_in(name: str, folder: Path) -> Path | None:
-    """Return the data of a reproduction in a folder with the data of all; None where it is not there.
+    """Return the data of a reproduction in the folder for all, or None if missing.
 
     One file or folder is passed itself, of several the folder that holds them.
     """

@@ -41,7 +41,7 @@ class Fit:
     Attributes
     ----------
     function : Function or None
-        The function learned; None where the iteration diverged.
+        The function learned, or None if the iteration diverged.
     samples, orders : list of int
         The model order after numbers of samples.
     values : list of Array

@@ -1,4 +1,4 @@
-"""What a reproduction of a paper's experiment is asked for, and what it gives."""
+"""The request for a reproduction of a paper's experiment, and its result."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Claim:
     quantity : str
         What is measured, in the paper's words: "test error, COLK".
     published : str
-        The paper's value, ordering or bound with its place: "4.36% (figure 2)"; empty where it prints none.
+        The paper's value, ordering or bound with its place: "4.36% (figure 2)"; empty if it prints none.
     measured : str
         The value here, with its spread where several sets were drawn.
     settings : str
         What distinguishes this row's run: learner, kernel, step size, budget, passes.
     holds : bool or None
-        Whether what the paper claims is true here; None where that cannot be checked, or where it claims nothing.
+        Whether the paper's claim is true here, or None if it cannot be checked or there is no claim.
     """
 
     quantity: str
@@ -61,7 +61,7 @@ def count(claims: Sequence[Claim]) -> dict[str, int]:
 def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
     """Tell whether errors are larger than others of the same draws, by more than twice the difference's standard error.
 
-    None where there are fewer than three draws.
+    None with fewer than three draws.
     """
     if len(errors) < 3:
         return None
@@ -111,7 +111,7 @@ class Reproduction:
     claims : sequence of Claim
         The rows of the table, the paper's claims among them.
     notes : sequence of str
-        One paragraph each: what could not be had, what was chosen in its place, what was tried where a claim fails.
+        One paragraph each: missing data and their substitutes, and attempts to make a failed claim hold.
     figures : mapping of str to Figure
         By file name without ending; made with ``matplotlib.figure.Figure``.
     arrays : mapping of str to array
@@ -131,7 +131,7 @@ class Request:
     Attributes
     ----------
     data : Path or None
-        The file or folder of the data, for those that need one; the reproduction refuses what is missing.
+        The file or folder of the data, if needed; the reproduction refuses missing files.
     quick : bool
         Fewer sets, samples and passes: a look in a minute, whose numbers are no reproduction; the table says so.
     seed : int
@@ -139,7 +139,7 @@ class Request:
     tell : callable
         ``tell(what, share)`` is called with the present piece and the share in [0, 1] of the whole that is done.
     jobs : int
-        Processes at a time, of those that are made of pieces (`pieces.py`).
+        Processes at a time, for reproductions made of pieces (`pieces.py`).
     shelf : Shelf or None
         Where they keep the pieces that have ended, to go on from.
     """
@@ -167,7 +167,7 @@ class Request:
 
 
 class Reproduce(Protocol):
-    """A reproduction: the function ``reproduce`` of its file, whose docstring begins with what it shows."""
+    """A reproduction: the function ``reproduce`` of its file, whose docstring begins with its subject."""
 
     def __call__(self, request: Request) -> Reproduction:
         """Run the paper's experiment.
@@ -175,14 +175,14 @@ class Reproduce(Protocol):
         Raises
         ------
         InputError
-            When the data is missing or is not what it should be: names the file and where it is published.
+            The data are missing or differ from the published ones: names the file and where it is published.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A reproduction that was run: what it shows, when (ISO 8601 in UTC), for how long, and its folder, if any."""
+    """A finished reproduction: its subject, time (ISO 8601 in UTC), duration, and folder, if any."""
 
     name: str
     sentence: str

@@ -59,7 +59,7 @@ def years(file: Path) -> tuple[Array, Array]:
 
 
 def adult(file: Path) -> tuple[Array, Array]:
-    """Read :data:`ADULT`: what a census says of people (n, 123), and whether they earn more than 50,000 (n, 1)."""
+    """Read :data:`ADULT`: census attributes of people (n, 123), and whether they earn more than 50,000 (n, 1)."""
     from sklearn.datasets import load_svmlight_file
 
     _check_there(file, ADULT)
@@ -102,7 +102,7 @@ def _numbers(file: Path, columns: int, published: str, named: bool, delimiter: s
     return rows
 
 
-# The images of MNIST, and what a function that classifies them is measured by.
+# The images of MNIST, and the measures of a function that classifies them.
 
 MNIST = (
     "a folder with the four files of MNIST by LeCun, Cortes and Burges (train-images-idx3-ubyte.gz, ...), published at "
@@ -130,7 +130,7 @@ def read(name: str, folder: Path | None, part: str) -> Digits:
     Raises
     ------
     InputError
-        When the files are missing or are not what was published.
+        The files are missing or differ from the published ones.
     """
     if folder is None:
         raise InputError(f"{name} needs {MNIST}: give it as --data FOLDER")

@@ -144,7 +144,7 @@ def _first_to_break(found: Found) -> Iterator[Claim]:
 
 
 def _published(found: Found) -> Iterator[Claim]:
-    """Check what is proved of trimmed means and medians where all nodes are neighbours."""
+    """Check the proved properties of trimmed means and medians on a complete graph."""
     for form in ("trimmed", "median"):
         for fault in EVERY_SHARE:
             cell = Cell("complete", fault, 0.2)

@@ -1,4 +1,4 @@
-"""Grids of values, beyond whose ends a search goes on until what is best has worse values on all sides."""
+"""Grids of values; a search goes on beyond their ends until the best value has worse ones on all sides."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def best(errors: Mapping[Setting, float]) -> Setting:
 
 
 def untried(setting: Setting, tried: Collection[Setting]) -> list[Setting]:
-    """Return what lies beside a setting and was not tried."""
+    """Return the untried neighbours of a setting."""
     return [other for other in beside(setting) if other not in tried]
 
 

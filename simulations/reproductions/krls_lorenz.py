@@ -24,7 +24,7 @@ START = (10.0, 7.0, 35.0)
 LENGTH = 10_001
 EMBEDDING = 6
 IGNORED = 1000
-"""The samples before those whose errors count, as in the toolbox's demo."""
+"""The samples before errors count, as in the toolbox's demo."""
 
 
 def series(length: int = LENGTH) -> Array:
@@ -46,7 +46,7 @@ def series(length: int = LENGTH) -> Array:
 
 
 def embedded(values: Array, length: int = EMBEDDING) -> tuple[Array, Array]:
-    """Return the last values before each, newest first, with 0 where there are none, (n, L); and the values, (n, 1)."""
+    """Return the L values before each, newest first, padded with 0, (n, L); and the values, (n, 1)."""
     points = np.zeros((len(values) - 1, length))
     for delay in range(length):
         points[delay:, delay] = values[: len(points) - delay]
@@ -157,7 +157,7 @@ def _claim(row: Row, found: Prediction) -> Claim:
 
 
 def _figure(found: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:
-    """Draw the errors over the samples, and those of KRLS against the size of its dictionary."""
+    """Draw the errors over the samples, and KRLS's errors against the size of its dictionary."""
     colors = (style.BLUE, style.VERMILLION, style.ORANGE, style.GREY, style.GREEN, style.PURPLE)
     left = []
     for (label, prediction), color, dash in zip(found.items(), colors, style.DASHES, strict=False):

@@ -1,4 +1,4 @@
-"""The methods that are compared with their rivals, what is tuned of each, and the streams."""
+"""The compared methods and their rivals, their tuned keys, and the streams."""
 
 from __future__ import annotations
 
@@ -164,14 +164,14 @@ class Method:
         )
 
     def with_budgets(self) -> list[Method]:
-        """Return the method, and those that it is with fewer bytes."""
+        """Return the method, and its versions with fewer bytes."""
         return [self] + [
             replace(self, words=f"{self.words}, {words}", begins=self.words, laid=laid, budgets={})
             for words, laid in self.budgets.items()
         ]
 
     def first(self, task: Task) -> list[Setting]:
-        """Return what is tried first on a task: the middle of each grid, with forgetting where targets move."""
+        """Return the first setting on a task: the middle of each grid, with forgetting for moving targets."""
         settings = [Setting(grid, each.middle) for grid, each in enumerate(self.grids)]
         forgets = [self.grids[setting.grid].axes[-1].name == "forgetting" for setting in settings]
         return [setting for setting, forget in zip(settings, forgets, strict=True) if task.drifts or not forget]
@@ -430,7 +430,7 @@ ROUNDS = 400
 TEST_FRACTION = 0.2
 
 BANDWIDTH = 2.0
-"""Of inputs with standard deviation 1, of which there are eight."""
+"""For inputs of standard deviation 1, eight of them."""
 
 WITH_HOUSING = (
     "Housing: longitude and latitude are cut into as many boxes with equally many houses as there are nodes. The boxes "
@@ -456,7 +456,7 @@ def housing_by_location(data: Path) -> Task:
     Raises
     ------
     InputError
-        The file is not there, or is not what was published.
+        The file is missing, or differs from the published one.
     """
     points, targets = housing(data / HOUSING_FILE if data.is_dir() else data)
     order = np.random.default_rng(0).permutation(len(points))

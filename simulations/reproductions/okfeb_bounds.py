@@ -19,7 +19,7 @@ from kernelswarm.simulations.reproductions.walks import listed, named
 
 KERNEL = Gaussian(1.0)
 RANKS, FOLLOWED, FRESH = (5, 10, 20, 40), 1000, 20_000
-"""Of the subspaces; the samples that they follow, and those that expectations are taken over."""
+"""Dimensions of the subspaces, samples that they follow, and samples for expectations."""
 
 SIZE, RISK = 200, 0.05
 """N, and the probability with which the bounds may fail: t = sqrt(log(2 / RISK) / 2N) (propositions 4 and 7)."""
@@ -135,7 +135,7 @@ def classifiers(subspace: Subspace, points: Array, labels: Array, weights: Array
 
 
 def decisions(approximate: Array, features: Array, labels: Array) -> float:
-    """Compare decision values of a machine on K^ with those of a linear one on z = K_S^(1/2) A q, as a share."""
+    """Compare decision values of a machine on K^ with a linear one's on z = K_S^(1/2) A q, as a share."""
     from sklearn.svm import SVC
 
     on_gram = SVC(C=COST, kernel="precomputed", tol=1e-8).fit(approximate, labels).decision_function(approximate)
@@ -144,7 +144,7 @@ def decisions(approximate: Array, features: Array, labels: Array) -> float:
 
 
 def holds_as_often(measured: Array, bound: Array, risk: float = RISK) -> bool:
-    """Tell whether what was measured exceeds its bound in no larger a share of the draws than it may, at each rank."""
+    """Tell at each rank whether the measured values exceed their bound in no larger share of draws than allowed."""
     return bool(((measured > bound).mean(axis=0) <= risk).all())
 
 

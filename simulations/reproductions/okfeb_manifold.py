@@ -150,7 +150,7 @@ def _motion_matrices(points: Array, kernel: Gaussian, rank: int, generator: np.r
 
 
 def motion_claims(found: Followed, quick: bool) -> Iterator[Claim]:
-    """Put what the paper says beside what was measured."""
+    """Compare the paper's claims with the measurements."""
     kept = None if quick else abs(found.kept / MEASUREMENTS - 1.0) <= 0.02
     yield Claim("measurements of subject 1", f"{MEASUREMENTS:,}", f"{found.kept:,}", "within 2%", kept)
     means = {width: by_activity(found, width) for width in WIDTHS}
@@ -357,7 +357,7 @@ def nystroem(points: Array, landmarks: Array) -> Array:
 
 
 def claims(errors: Mapping[str, Sequence[Array]], matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[Claim]:
-    """Put what the paper says beside what was measured."""
+    """Compare the paper's claims with the measurements."""
     return [*_fit_claims(errors), *_matrix_claims(matrices, ranks)]
 
 

@@ -121,7 +121,7 @@ def learn(learner: Learner, points: Array, targets: Array) -> tuple[Array, int]:
 
 
 def shown(error: float) -> str:
-    """Write an error; one that is infinite as what it means."""
+    """Format an error; infinite ones in words."""
     return f"{error:.3f}" if math.isfinite(error) else "diverged"
 
 
@@ -134,7 +134,7 @@ def curve(errors: Array) -> Array:
 def claims(
     name: str, methods: Sequence[Method], budget: int, learning_curves: Mapping[str, TunedCurve], published: str
 ) -> Iterator[Claim]:
-    """Put what the paper says of a data set beside what was measured, each learner first, then the comparison."""
+    """Compare the paper's claims on a data set with the measurements, each learner first, then all together."""
     errors = {label: float(np.mean(learning_curve.errors)) for label, learning_curve in learning_curves.items()}
     for label, learning_curve in learning_curves.items():
         yield Claim(
@@ -227,7 +227,7 @@ ADULT_METHODS = (
 
 
 def on_adult(request: Request, tuning: int) -> dict[str, TunedCurve]:
-    """Learn the rows of Adult with each learner; empty where the folder of the data has none."""
+    """Learn the rows of Adult with each learner, or return nothing if the data folder has no such file."""
     if request.data is None or not (request.data / ADULT_FILE).is_file():
         return {}
     points, targets = adult(request.data / ADULT_FILE)
@@ -371,7 +371,7 @@ def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
 
 
 def further(folder: Path | None) -> dict[str, tuple[Array, Array]]:
-    """Read those of the paper's other sets that the folder has, no more than MOST of their rows, drawn at random."""
+    """Read the paper's other sets in the folder, at most MOST of their rows each, drawn at random."""
     found = {}
     for name, (file, read_rows) in FURTHER.items():
         if folder is not None and (folder / file).is_file():
@@ -390,7 +390,7 @@ def _absent(names: Sequence[str]) -> str:
 
 
 def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
-    """Read both data sets, and fill in what is missing of the air's quality: points (n, p) and targets (n, 1)."""
+    """Read both data sets, with gaps of the air's quality filled: points (n, p) and targets (n, 1)."""
     found = read(folder)
     inputs, targets = found["air quality"]
     known = targets[:, 0] > MISSING

@@ -170,7 +170,7 @@ def claims(
     budgets: Mapping[str, Sequence[float]],
     samples: int,
 ) -> Iterator[Claim]:
-    """Put what the paper says beside what was measured."""
+    """Compare the paper's claims with the measurements."""
     batch = fits["batch (Alg. 1)"]
 
     def beside_batch(quantity: str, published: str, found: float, settings: str, times: float) -> Claim:

@@ -1,4 +1,4 @@
-"""What reproductions have left: what is read of their folders, and which of them answer a request."""
+"""Results of reproductions, read from their folders, and their match with a request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one reproduction: why it failed or which data it needs, or else what it has left."""
+    """The outcome of one reproduction: its result, the reason of its failure, or the data that it needs."""
 
     name: str
     sentence: str
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def read(folder: Path) -> Kept | None:
-    """Read what a reproduction has left in its folder; None where that is not whole."""
+    """Read a reproduction's result from its folder, or return None if it is incomplete."""
     try:
         summary = parse((folder / "summary.json").read_text(encoding="utf-8"))
         rows = list(csv.DictReader((folder / "table.csv").read_text(encoding="utf-8").splitlines()))
@@ -90,7 +90,7 @@ def read(folder: Path) -> Kept | None:
 
 
 def answering(asked: Asked) -> Kept | None:
-    """Return what is there already of a request: the same data, seed and version, quick or not; None where nothing."""
+    """Return an existing result for a request, with the same data, seed and version, quick or not, or None."""
     wanted = (asked.name, asked.quick, asked.seed, None if asked.data is None else str(asked.data))
     named = re.compile(rf"{re.escape(asked.folder.name)}(-\d+)?")
     beside = asked.folder.parent.iterdir() if asked.folder.parent.is_dir() else ()
@@ -360,7 +360,7 @@ def _run(
     jobs: int | None,
     observe: Callable[[ComparisonProgress], None] | None,
 ) -> None:
-    """Run what is not there yet, always in processes of their own: whatever one does, the others go on."""
+    """Run the missing reproductions, always in processes of their own: if one fails, the others go on."""
     if not waiting:
         return
     before, latest, started = len(found), "", time.perf_counter()

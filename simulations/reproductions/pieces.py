@@ -66,7 +66,7 @@ class Shelf:
             yield
 
     def read(self, name: str) -> Arrays | None:
-        """Return a piece; None where it is not there, or not whole."""
+        """Return a piece, or None if it is missing or incomplete."""
         try:
             return read_arrays(self._path(name))
         except (ArchiveError, OSError):
@@ -106,7 +106,7 @@ def computed(
     shelf: Shelf | None,
     watch: Callable[[str, float], None],
 ) -> dict[str, Arrays]:
-    """Compute ``function(task)`` of every task, by its name; those that the shelf has are read.
+    """Compute ``function(task)`` of every task, by name; pieces on the shelf are read.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def computed(
     Raises
     ------
     SimulationError
-        A process died; what has ended is kept.
+        A process died; finished pieces are kept.
     """
     found: dict[str, Arrays] = {}
     with nullcontext() if shelf is None else shelf.open():

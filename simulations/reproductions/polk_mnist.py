@@ -29,7 +29,7 @@ from kernelswarm.simulations.reproductions.walks import LAST, Course, averaged, 
 DATA, FILES = MNIST, ("mnist",)
 BATCH, REGULARIZATION = 32, 1e-6
 ORDERS, QUARTER = 3, 4
-"""How many orders of the images are learned; by what the model orders of quick runs are divided."""
+"""Number of orders of the images, and divisor of the model orders of quick runs."""
 
 PUBLISHED_LIBSVM, WITHIN = 1.5, 2.0
 """LIBSVM's error in table 3, and the largest claimed difference of POLK's to it, both in percent."""

@@ -35,7 +35,7 @@ from kernelswarm.simulations.reproductions.rows import Row, rows
 from kernelswarm.simulations.reproductions.walks import Course, averaged, course, ends, percent, stacked
 
 CANDIDATES = 300
-"""Samples, chosen at random, of which each import vector is the best."""
+"""Number of random samples among which each import vector is the best."""
 
 
 def lbfgs(
@@ -95,7 +95,7 @@ def import_vectors(
     chosen: list[int] = []
     for _ in range(count):
         basis = np.linalg.qr(own[chosen].T)[0] if chosen else np.zeros((rows.shape[1], 0))
-        left = own - (own @ basis) @ basis.T  # of each candidate, what is at right angles to the chosen
+        left = own - (own @ basis) @ basis.T  # each candidate's part at right angles to the chosen points
         norms = np.sum(left**2, axis=1)
         values = function.values(points)
         slopes = loss.derivatives(values, labels)
@@ -152,7 +152,7 @@ def _fitted(
 KERNEL, REGULARIZATION = Gaussian(math.sqrt(0.6)), 1e-6
 SAMPLES, QUICK_SAMPLES, TEST, BATCH = 5000, 1000, 2500, 32
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
-"""The values of LIBSVM's C, of which a fifth of the training samples chooses one."""
+"""The values of LIBSVM's C; a fifth of the training samples chooses one."""
 
 
 NEAR = 0.005
@@ -175,7 +175,7 @@ BATCHES = {
     "L-BFGS, logistic loss": "4.04% with 5000 points, risk 0.0854 (table 2)",
     "import vector machine": "4.08% with 16 points, risk 0.0894 (table 2)",
 }
-"""The dense batch solutions of table 2, and what is printed of them."""
+"""The dense batch solutions of table 2, with their printed numbers."""
 
 
 @dataclass

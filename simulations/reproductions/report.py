@@ -127,7 +127,7 @@ def _marks(finding: Finding) -> list[str]:
     return [QUICK] if finding.request.quick else []
 
 
-# Running a reproduction, and what is known of it afterwards.
+# Running a reproduction, and describing its result.
 
 
 def reproduce(
@@ -139,7 +139,7 @@ def reproduce(
     observe: Callable[[str, float], None] | None = None,
     jobs: int = 1,
 ) -> Finding:
-    """Run the experiment of a paper and set what is measured beside what was published.
+    """Run the experiment of a paper and compare its published numbers with measured ones.
 
     Parameters
     ----------

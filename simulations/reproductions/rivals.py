@@ -33,14 +33,14 @@ from kernelswarm.simulations.reproductions.pieces import computed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Which methods are worth their bytes: those of which no other errs as little for as few.
+# The front of methods: no other method errs as little for as few bytes.
 
 NEAR = 1.1
 """An error within this factor of another one is as good."""
 
 
 class Point(NamedTuple):
-    """A method with what its nodes send in a run, and its mean error."""
+    """A method with the bytes sent by its nodes in a run, and its mean error."""
 
     method: str
     family: Family
@@ -73,9 +73,9 @@ def front(points: Sequence[Point]) -> list[Point]:
 
 
 def corners(front: Sequence[Point]) -> list[Point]:
-    """Return the point of a front with the fewest bytes of those that err at most :data:`NEAR` times the least error.
+    """Return the cheapest point of a front among points that err at most :data:`NEAR` times the least error.
 
-    Of what is cheaper than it the same again, and so on; by their bytes.
+    Then the same among cheaper points, and so on; sorted by bytes.
     """
     found: list[Point] = []
     cheaper = list(front)
@@ -85,7 +85,7 @@ def corners(front: Sequence[Point]) -> list[Point]:
     return found[::-1]
 
 
-# The figure of rivals: what an error costs in bytes, and which methods are worth it.
+# The figure of rivals: error against bytes, and the front.
 
 LOOKS: Mapping[Family, tuple[str, str, str]] = {
     "values": (style.BLUE, "o", "values of functions"),
@@ -93,18 +93,18 @@ LOOKS: Mapping[Family, tuple[str, str, str]] = {
     "summaries": (style.GREEN, "s", "means"),
     "nulls": (style.PURPLE, "D", "null: samples or their sums, once"),
 }
-"""Colour, marker and words of what is sent."""
+"""Colour, marker and words of each form of messages."""
 
 LEVELS: Mapping[Family, tuple[str, str, str]] = {
     "alone": (style.ORANGE, "--", "null: best learner alone"),
     "one learner": (style.BLACK, ":", "best learner with all samples"),
 }
-"""Colour, dashes and words of what is no network."""
+"""Colour, dashes and words of controls without a network."""
 
 COLUMNS = 2
 
 IN_SHORT = "patches", "sensor field"
-"""The streams of the short figure: one target of which each node sees a part, and a target of each node's own."""
+"""The streams of the short figure: one target seen in parts, and a target of each node's own."""
 
 SHOWN = 1.3
 """How many times the error of the best learner alone is drawn at most."""
@@ -138,7 +138,7 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
 
 
 def _curves(points: Sequence[Point]) -> Iterator[Curve]:
-    """Yield the lines of what is no network, each family's points with its front, and the common front."""
+    """Yield the lines of controls without a network, each family's points with its front, and the common front."""
     level = min((point.error for point in points if point.family == "alone"), default=float("inf"))
     points = [point for point in points if point.error <= SHOWN * level]
     for family, (color, dash, words) in LEVELS.items():
@@ -179,7 +179,7 @@ BEYOND = 6
 """How often, at most, a search goes on to what lies beside the best setting."""
 
 BESIDE = 1
-"""The same of a budget, whose search begins at what is best with all bytes."""
+"""The same of a budget, whose search begins at the best setting with all bytes."""
 
 
 class Tuned(NamedTuple):
@@ -234,7 +234,7 @@ class Search(NamedTuple):
 
     @property
     def methods(self) -> list[Method]:
-        """The method, and what it is with fewer bytes."""
+        """The method, and its versions with fewer bytes."""
         found = [method for method in METHODS.values() if self.method in (method.words, method.begins)]
         return [method for method in found if method.suits(self.task)]
 
@@ -318,7 +318,7 @@ def _tried(search: Search, method: Method, asked: list[Setting]) -> dict[str, Tr
 
 
 def _tuned(search: Search, piece: Mapping[str, Array]) -> Found:
-    """Return what was found of a method and its budgets, with the words of what is best."""
+    """Return the results of a method and its budgets, with the words of the best settings."""
     found: Found = {}
     for method in search.methods:
         for error in search.task.errors:
@@ -362,7 +362,7 @@ def _published(found: Found) -> Iterator[Claim]:
 
 
 def points(found: Found) -> dict[str, list[Point]]:
-    """Return the methods of each stream with their bytes and mean errors, but for those that were stopped."""
+    """Return the methods of each stream with their bytes and mean errors; stopped ones are left out."""
     streams: dict[str, list[Point]] = {}
     for (stream, method), tuned in found.items():
         if not np.isnan(tuned.errors).any():

@@ -25,7 +25,7 @@ from kernelswarm.simulations.reproductions.rows import rows
 
 TRAINING, TEST, EPOCHS, DRAWS = 10211, 1001, 8, 5
 FLOORS = (1e-6, 1e-3, 1e-1)
-"""Where -log f of POLK's function leaves the logarithm: the paper does not say what it does where f <= 0."""
+"""Where -log f of POLK's function leaves the logarithm: the paper does not define it for f <= 0."""
 
 ROWS = {row.label: row for row in rows("spppot-gaussian")}
 LOSS, KERNEL = ROWS["SPPPOT constant"].learner.loss, ROWS["SPPPOT constant"].learner.kernel

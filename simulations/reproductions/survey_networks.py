@@ -1,4 +1,4 @@
-"""Small networks of POLK learners, and what a run on one comes to."""
+"""Small networks of POLK learners, and the final figures of a run on one."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 Setting = TypeVar("Setting", bound=tuple[Any, ...])
-"""A row of settings, of which the first two are the number of nodes and the graph."""
+"""A row of settings; the first two are the number of nodes and the graph."""
 
 
 def measured(
@@ -170,7 +170,7 @@ def measured(
 
 
 def arrays(found: Mapping[Setting, Outcome], numbers: Callable[[Setting], Sequence[float]]) -> dict[str, Array]:
-    """Return the settings as numbers with what they came to, a row each."""
+    """Return the settings as numbers with their final figures, a row each."""
     outcomes = np.array([entry[:7] for entry in found.values()])
     return {"settings": np.array([numbers(setting) for setting in found]), "outcomes": outcomes}
 
@@ -178,7 +178,7 @@ def arrays(found: Mapping[Setting, Outcome], numbers: Callable[[Setting], Sequen
 def draw(
     graphs: Sequence[str], nodes: int, curves: Callable[[str, str], list[Curve]], x: str, logs: tuple[str, str]
 ) -> Figure:
-    """Draw the curves of each graph's "error" above those of its "disagreement"."""
+    """Draw the curves of each graph's "error" above its "disagreement"."""
     panels = []
     for (quantity, log), top in zip(zip(("error", "disagreement"), logs, strict=True), (True, False), strict=True):
         for place, name in enumerate(graphs):

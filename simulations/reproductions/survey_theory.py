@@ -193,7 +193,7 @@ def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> Iter
         values = ", ".join(f"{y:.3g}" for y in line.y)
         measured = f"slope {line.slope:.2f}: {values} at {', '.join(f'{x:g}' for x in line.x)}"
         holds = line.slope <= line.bound + SLACK
-        if name == "violation":  # a claim that holds for nodes that never talk says nothing of those that do
+        if name == "violation":  # such a claim about nodes that never talk proves nothing about others
             measured += f"; of nodes that never talk {alone.slope:.2f}"
             holds = holds and alone.slope > alone.bound + SLACK
         yield Claim(quantity, published, measured, settings, holds)

@@ -123,7 +123,7 @@ def medians(outcomes: Iterable[Outcome]) -> Outcome:
     return Outcome(error, disagreement, sent, int(rows[:, 3].sum()))
 
 
-# The kinds of unreliable links, each from nothing to much, and what a network makes of them.
+# The kinds of unreliable links, each from nothing to much, and their effect on a network.
 
 BURST_LOSS = 0.3
 """The share of messages that is lost in bursts, however long these are."""
@@ -250,7 +250,7 @@ def over_isolated(found: Found, name: str, problem: Problem, protocol: str, valu
     return float(getattr(found[name, problem, protocol, value], measure) / getattr(isolated, measure))
 
 
-# Networks whose edges come and go, and networks in which not all ask, beside those that they are parts of.
+# Networks whose edges come and go, and directed networks, beside the networks that contain them.
 
 CHANGING_PROBLEMS = tuple(
     Problem(stream, graph)
@@ -283,7 +283,7 @@ def changing(problems: Sequence[Problem]) -> dict[tuple[Problem, str], Run]:
 
 
 def rows(found: Compared) -> Iterator[Claim]:
-    """Yield a row for each problem: the errors over those of isolated nodes, and what was sent."""
+    """Yield a row for each problem: the errors over isolated nodes' errors, and the bytes sent."""
     alone = {problem.stream: one.error for (problem, protocol), one in found.items() if protocol == "isolated"}
     for problem in dict.fromkeys(problem for problem, _ in found):
         outcomes = {protocol: one for (other, protocol), one in found.items() if other == problem}
@@ -301,7 +301,7 @@ def rows(found: Compared) -> Iterator[Claim]:
         )
 
 
-# Which form of consensus survives: explicit or implicit, one-sided or not, by what stands in for lost answers.
+# Stable forms of consensus: explicit or implicit, one-sided or not, by the substitute for lost answers.
 
 STEP_SIZE = 0.1
 PENALTY = 1.0
@@ -318,7 +318,7 @@ CONDITIONS: dict[str, Table] = {
 
 
 class Form(NamedTuple):
-    """A form of consensus, and what it does with missing and late messages."""
+    """A form of consensus, with its treatment of missing and late messages."""
 
     step: str
     form: str
@@ -376,7 +376,7 @@ def compared(problems: Sequence[Problem], cases: Sequence[str]) -> dict[tuple[Fo
 
 
 def strained(strengths: Sequence[Strength], delays: Sequence[int]) -> dict[tuple[Strength, int], Run]:
-    """Return messages delayed where explicit steps are near what they bear: a sine on a ring."""
+    """Return delayed messages with explicit steps near their limit of stability: a sine on a ring."""
     runs = {}
     for strength, delay in product(strengths, delays):
         step, form, penalty, damping = strength
@@ -395,7 +395,7 @@ PRICED_PROBLEMS = (Problem("sine", "ring"), Problem("field", "geometric"))
 BATCHES = (1, 8)
 BITS = (64, 10, 8, 6, 4)
 TRIGGERS = ((0.0, 1.0), (0.003, 1.0), (0.01, 1.0), (0.03, 1.0), (0.1, 0.99))
-"""Thresholds, and by what they shrink a round."""
+"""Thresholds, with their decay a round."""
 
 
 class Thrift(NamedTuple):
@@ -417,7 +417,7 @@ class Thrift(NamedTuple):
 PLAIN = Thrift(64, 0.0, 1.0)
 
 Priced = dict[tuple[Problem, int, Thrift], Outcome]
-"""By problem, batch size and what was done."""
+"""By problem, batch size and treatment."""
 
 
 def priced(
@@ -442,7 +442,7 @@ def priced(
 
 
 def shares(found: Priced, problem: Problem, batch: int) -> dict[Thrift, tuple[float, float]]:
-    """Return the bytes and the error of all that was done, as shares of those of ideal links."""
+    """Return the bytes and the errors of all treatments, as shares of ideal links'."""
     plain = found[problem, batch, PLAIN]
     return {
         thrift: (outcome.bytes / plain.bytes, outcome.error / plain.error)
@@ -452,7 +452,7 @@ def shares(found: Priced, problem: Problem, batch: int) -> dict[Thrift, tuple[fl
 
 
 def cheapest(shares: dict[Thrift, tuple[float, float]]) -> Thrift:
-    """Return what needs the least bytes for an error within NEAR of that of ideal links."""
+    """Return the treatment with the least bytes for an error within NEAR of ideal links'."""
     near = [thrift for thrift, (_, error) in shares.items() if error <= NEAR]
     return min(near, key=lambda thrift: shares[thrift][0])
 
@@ -516,7 +516,7 @@ def form_rows(compared: Mapping[tuple[Form, Problem, str], Outcome]) -> list[Cla
 
 
 def strained_rows(strained: Mapping[tuple[Strength, int], Outcome]) -> list[Claim]:
-    """Write a row for each penalty near what explicit steps bear, and check what delays do to those that survive."""
+    """Write a row for each penalty near the limit of explicit steps, and check the effect of delays on stable ones."""
     delays = sorted({delay for _, delay in strained})
     strengths = list(dict.fromkeys(strength for strength, _ in strained))
     settings = f"sine, ring, step size {STEP_SIZE:g}; delays {', '.join(map(str, delays))}"
@@ -610,7 +610,7 @@ def draw_sweeps(found: Found, measure: str) -> Figure:
 
 
 def draw_strained(found: Mapping[tuple[Strength, int], Outcome], isolated: float) -> Figure:
-    """Draw the error of explicit steps near what they bear against the delay; stopped runs lie on the upper edge."""
+    """Draw the error of explicit steps near their limit against the delay; stopped runs lie on the upper edge."""
     delays = sorted({delay for _, delay in found})
     penalties = sorted({strength.penalty for strength, _ in found})
     dampings = sorted({strength.damping for strength, _ in found})
@@ -640,7 +640,7 @@ def draw_strained(found: Mapping[tuple[Strength, int], Outcome], isolated: float
 
 
 def draw_bytes(found: Priced) -> Figure:
-    """Draw the error against the bytes, both as shares of those of ideal links, and mark the least bytes."""
+    """Draw the error against the bytes, both as shares of ideal links', and mark the least bytes."""
     cells = list(dict.fromkeys((problem, batch) for problem, batch, _ in found))
     bits = sorted({thrift.bits for _, _, thrift in found}, reverse=True)
     triggers = sorted({(thrift.decay < 1.0, thrift.threshold) for _, _, thrift in found})

@@ -20,7 +20,7 @@ from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, spread
 from kernelswarm.simulations.reproductions.panels import Curve, mean_curve
 
-# A learner's course: what it is like on its way through samples.
+# A learner's course: its figures along a stream of samples.
 
 
 LAST = 0.05
@@ -60,7 +60,7 @@ def followed(
 
 
 def single_steps(learner: Any, state: Any, points: Array, targets: Array) -> None:
-    """Take a step for each mini-batch, of which a smaller last one weighs as much as any."""
+    """Take a step for each mini-batch; a smaller last one weighs as much as any."""
     for start in range(0, len(points), learner.batch_size):
         batch = slice(start, start + learner.batch_size)
         own = learner.evaluate(state, points[batch])

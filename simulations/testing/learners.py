@@ -1,4 +1,4 @@
-"""The contract of a learner: evaluate, gradient, step; what it learned is a function, and its state can be restored."""
+"""The contract of a learner: evaluate, gradient, step; the learned function is saved, and its state restored."""
 
 from __future__ import annotations
 

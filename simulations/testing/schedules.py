@@ -1,4 +1,4 @@
-"""The contracts of what changes from step to step: positive step sizes, and bounds whose state goes in and out."""
+"""The contracts of schedules and budgets: positive step sizes, and bounds whose state goes in and out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a protocol of vectors, for a node alone: what it knows goes in and comes out."""
+"""The contract of a protocol of vectors, for a node alone: its state goes in and comes out."""
 
 from __future__ import annotations
 
