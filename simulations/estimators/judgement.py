@@ -25,7 +25,7 @@ SMALL = 20
 
 
 def measured_in_units(loss: Loss) -> str:
-    """Return the targets if they have a unit that can be changed: labels have none."""
+    """Name the data whose unit can be changed: labels have none."""
     return "X and y" if loss.task == "regression" else "X"
 
 

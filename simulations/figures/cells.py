@@ -202,7 +202,7 @@ def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> l
 
 
 def _failed(axes: Axes, series: Series, stroke: Stroke, ceiling: float, name: str | None) -> Array:
-    """Draw a failed run's series until it exceeds the ceiling, and return the drawn artists."""
+    """Draw a failed run's series until it exceeds the ceiling, and return the drawn values."""
     values = series.mean
     beyond = np.flatnonzero(values > ceiling)
     shown = np.minimum(values[: beyond[0] + 1 if len(beyond) else None], ceiling)

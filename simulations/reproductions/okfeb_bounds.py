@@ -144,7 +144,7 @@ def decisions(approximate: Array, features: Array, labels: Array) -> float:
 
 
 def holds_as_often(measured: Array, bound: Array, risk: float = RISK) -> bool:
-    """Tell at each rank whether the measured values exceed their bound in no larger share of draws than allowed."""
+    """Tell whether at every rank the share of draws in which a value exceeds its bound is at most the given risk."""
     return bool(((measured > bound).mean(axis=0) <= risk).all())
 
 

@@ -399,7 +399,7 @@ TRIGGERS = ((0.0, 1.0), (0.003, 1.0), (0.01, 1.0), (0.03, 1.0), (0.1, 0.99))
 
 
 class Thrift(NamedTuple):
-    """What is done to send little."""
+    """A way to send fewer bytes."""
 
     bits: int
     threshold: float
