@@ -26,7 +26,7 @@ FAILED = 0.97
 
 
 def final_scatter(axes: Axes, comparison: Comparison, column: str, key: str) -> list[Array]:
-    """Draw one quantity over the drawn values of one key, and return the drawn artists.
+    """Draw one quantity over the drawn values of one key, and return the drawn values.
 
     Cells that differ in drawn keys alone have one colour: means with one standard deviation over the seeds, joined
     where no other key was drawn with this one. What does not have the key is a horizontal line, what failed a cross.
