@@ -1,4 +1,4 @@
-"""The contract of what a learner has learned: a function that is evaluated, saved and compared."""
+"""The contract of a learned function: it is evaluated, saved and compared."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, Self, runtime_checkable
@@ -38,7 +38,7 @@ class Function(Protocol):
     def arrays(self) -> dict[str, Array]:
         """Return all that the function is made of beside its learner's configuration, by the names it is saved under.
 
-        Saved arrays must not change when the learner goes on, so what it writes to is copied.
+        Saved arrays must not change when the learner goes on, so arrays that it writes to are copied.
         """
         ...
 

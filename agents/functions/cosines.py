@@ -137,7 +137,7 @@ def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array
                 for j in range(count):
                     row[j] += points[i, k] * frequencies[j, k]
         # cos(2 pi t) = sin(2 pi (1/4 - |t - [t]|)). Without a call in it the loop uses vector registers, which makes it
-        # four times faster than `math.cos`, and its bits are those of the formula on every machine.
+        # four times faster than `math.cos`, and its bits are the formula's on every machine.
         for j in range(count):
             turns = row[j] * _TURNS
             r = 0.25 - abs(turns - math.floor(turns + 0.5))
@@ -146,7 +146,7 @@ def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array
             row[j] = scale * r * (_S0 + q * (_S1 + q * (_S2 + q * (_S3 + q * (_S4 + q * high)))))
 
 
-# A kernel sum beside a sum of random features: what has left the first goes on in the second.
+# A kernel sum beside a sum of random features, which takes over elements that leave the kernel sum.
 
 
 class DualSum(KernelSum):

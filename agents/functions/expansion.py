@@ -1,4 +1,4 @@
-"""A function in a reproducing kernel Hilbert space, held as a kernel expansion with what compresses it."""
+"""A function in a reproducing kernel Hilbert space, held as a kernel expansion with the factor that compresses it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Expansion(KernelSum):
         return error, changes
 
     def remove(self, place: int) -> float:
-        """Take out the element at ``place`` and refit the others to f; returns the Hilbert norm of what is lost."""
+        """Take out the element at ``place`` and refit the others to f; returns the Hilbert norm of the error."""
         squared = float(np.sum(self.weights[place] ** 2)) / float(self.precision_buffer[place])
         inverse_factor.remove(self.tables, self.order, place, np.empty(self.order))
         self.order -= 1
@@ -116,7 +116,7 @@ class Expansion(KernelSum):
     def absorb(self, points: Array, weights: Array, rows: Array, shrink: float) -> float:
         """Add the projection of ``sum_n weights[n] kappa(points[n], .)`` on the dictionary's span to ``shrink * f``.
 
-        Parameters and result are those of :meth:`step`; the dictionary stays as it is.
+        Parameters and result as of :meth:`step`; the dictionary stays as it is.
         """
         memory = np.empty((len(points) + 1, len(self.points_buffer)))
         gram = kernel_rows(self.kernel, points, points)
@@ -208,7 +208,7 @@ def absorb_points(
     shrink: float,
     memory: Array,  # (n + 1, capacity), to work with
 ) -> float:
-    """Do the same as :meth:`Expansion.absorb`; returns the norm of what the projection takes."""
+    """Do the same as :meth:`Expansion.absorb`; returns the norm of the error of projection."""
     size, outputs = new_weights.shape
     capacity, columns = memory.shape[1], rows.shape[1]
     projection = line(memory, size * capacity, capacity)
@@ -231,7 +231,7 @@ def absorb_points(
 
 
 def _inverse_cholesky(gram: Array) -> Array | None:
-    """Return ``inv(L)`` for ``K = L L'``, lower triangular, or None where K is singular to working precision."""
+    """Return ``inv(L)`` for ``K = L L'``, lower triangular, or None if K is singular to working precision."""
     lower, failed = lapack.dpotrf(gram, lower=1, clean=1)
     if failed:
         return None

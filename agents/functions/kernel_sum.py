@@ -121,7 +121,7 @@ def ready(array: Array) -> Array:
 
 
 OWN = 2
-"""Room for the learner's own numbers before those of its function, for compiled steps."""
+"""Room for the learner's own numbers before its function's, for compiled steps."""
 
 
 class KernelSum:
@@ -141,7 +141,7 @@ class KernelSum:
     order : int
         M, the number of dictionary points.
     points_buffer, weights_buffer : Array
-        The rows of which the first ``order`` are in use.
+        The rows; the first ``order`` are in use.
     storage : Array
         The vector that all buffers lie in, behind `OWN` numbers of the learner's.
     parts : mapping
@@ -278,7 +278,7 @@ class KernelSum:
         return OWN + sum(math.prod(shape) for shape in self._shapes(capacity))
 
     def _dimensions(self, capacity: int) -> dict[str, int]:
-        """Return what the letters of :attr:`parts` stand for."""
+        """Return the sizes that the letters of :attr:`parts` stand for."""
         return {"M": capacity, "p": self.inputs, "C": self.outputs}
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
@@ -328,7 +328,7 @@ def is_zero(weights: Array, n: int) -> bool:
 
 @cached_njit
 def find(points: Array, order: int, new_points: Array, n: int) -> int:
-    """Find new point n among the first ``order``; ``order`` where it is not there."""
+    """Return the index of new point n among the first ``order`` points, or ``order`` if it is not among them."""
     for m in range(order):
         same = True
         for i in range(points.shape[1]):

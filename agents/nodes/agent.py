@@ -35,7 +35,7 @@ class Agent(Node):
     Parameters
     ----------
     neighborhood : Neighborhood
-        The node's label, its neighbours and what is known of its links.
+        The node's label, its neighbours and its facts about links.
     slots : sequence of int
         The place of this node among each neighbour's own neighbours.
     learner : Learner
@@ -91,8 +91,8 @@ class Agent(Node):
         return recorded(self.rule, self.links, len(self.neighbors))
 
     def scalars_sent(self, rounds: int, own: int, others: int) -> int:
-        """Count what is sent in some rounds: to each neighbour the node's ``own`` points, and answers at the ``others``
-        of all together; symmetric, also its values there, row sums and dual variables."""
+        """Count the scalars sent in some rounds: to each neighbour the ``own`` points, and answers at the ``others`` of
+        all together; in the symmetric form also values at own points, row sums and dual variables."""
         degree = len(self.neighbors)
         count = degree * own * self.width * (not self.without_points) + others * self.outputs
         if self._symmetric:
@@ -113,7 +113,7 @@ class Agent(Node):
             )
 
     def further_arrays(self) -> dict[str, AnyArray]:
-        """Return the points that it keeps to replay; what is in flight is computed again."""
+        """Return the points that it keeps to replay; evaluations under way are computed again."""
         return {} if self.buffer is None else self.buffer.arrays()
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
@@ -152,7 +152,7 @@ class LossyAgent(Agent):
         self.predicted: dict[int, Array] = {}
         """What its function predicted there before it learned from them, by the same rounds."""
         self.sent_at = NO_ANSWER, NO_ANSWER
-        """The rounds in which it sent the points that it learns from next, and those that follow."""
+        """The rounds in which it sent the points that it learns from next, and all later rounds."""
         self.received_at = np.full(degree, NO_ANSWER)
         """The rounds in which the neighbours' points were drawn that it has evaluated."""
         self.used = np.full((degree, 2), NO_ANSWER)

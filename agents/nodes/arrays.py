@@ -81,7 +81,7 @@ class Coupling(NamedTuple):
     tools: Integers  # addresses that those call
     numbers: Array
     rows: int  # k, of the matrices that hold the links' state
-    duals: int  # the row of the dual variables, -1 where there are none
+    duals: int  # the row of the dual variables, -1 without dual variables
     tolerances: int  # that of the tolerances
     symmetric: bool
     implicit: bool
@@ -164,8 +164,8 @@ class Terms(NamedTuple):
     reach: int  # rounds for which messages are kept
     memory: int  # rounds for which nodes keep their own samples
     replays: bool  # whether the last points of a message may be replayed ones
-    carries_points: bool  # whether these messages hold points; else those of another copy do
-    repeats: bool  # whether the last message is used again where none is new
+    carries_points: bool  # whether these messages hold points; else another copy's do
+    repeats: bool  # whether the last message is used again if no new one has arrived
     listens: bool  # whether messages wait for sleeping nodes
     forgets: bool  # whether nodes that come back have forgotten their functions
     damping: float
@@ -374,7 +374,7 @@ class Flight(NamedTuple):
 
 @cached_njit
 def first_row(node: int, edges: int, room: int) -> int:
-    """Return the place of a node's first row; its neighbours' follow. ``edges`` counts those of the nodes before."""
+    """Return the index of a node's first row; its neighbours' follow. ``edges`` counts the edges of earlier nodes."""
     return room * (node + edges)
 
 

@@ -188,7 +188,7 @@ def room_for(room: int, inputs: int, outputs: int, degree: int) -> Known:
 
 
 def own_known(node: int, most: int, inputs: int, outputs: int, degree: int, room: int = 0) -> Known:
-    """Return what a node knows before its first sample: the places of its own cells."""
+    """Return a node's knowledge before its first sample: the indices of its own cells."""
     known = room_for(room or 2 * most, inputs, outputs, degree)
     known.heads[:most, ORIGIN], known.heads[:most, PLACE] = node, np.arange(most)
     known.used[0] = most
@@ -203,7 +203,7 @@ def in_use(known: Known) -> Known:
 
 
 def laid(each: Sequence[Known], room: int) -> Known:
-    """Return what several nodes know in common arrays, one node behind the other, with room for so many cells each."""
+    """Return the knowledge of several nodes in common arrays, concatenated, with room for so many cells each."""
     inputs, outputs = each[0].points.shape[1], each[0].targets.shape[1]
     found = [room_for(room, inputs, outputs, len(known.there)) for known in each]
     for old, new in zip(each, found, strict=True):
@@ -218,7 +218,7 @@ def laid(each: Sequence[Known], room: int) -> Known:
 
 @cached_njit
 def publish(cells: Cells, known: Known, round: int, growth: float, least: float) -> None:
-    """Publish those of a node's cells whose weight has grown by the factor 1 + growth since the last time."""
+    """Publish a node's cells whose weight has grown by the factor 1 + growth since the last time."""
     for k in range(cells.used[0]):
         if cells.weights[k] >= least and cells.weights[k] >= (1.0 + growth) * cells.published[k]:
             cells.published[k] = known.weights[k] = cells.weights[k]
@@ -264,7 +264,7 @@ def write(known: Known, m: int, message: Array) -> None:
 
 @cached_njit
 def take_in(known: Known, edge: int, message: ReadOnly, own: int, budget: int) -> bool:
-    """Take in the cell of a message from a neighbour; returns False where there is no room for it.
+    """Take in the cell of a message from a neighbour; returns False if there is no room for it.
 
     An older copy than the one known is dropped. A full budget drops the cell that has come from farthest, by hops, and
     then by label and place.

@@ -58,7 +58,7 @@ def noise_and_ratio(seen: Observed, weights: Array, spread: Array) -> tuple[Arra
     seen : Observed
         The cells; their variances are in units of v.
     weights, spread : Array
-        n, (N,), and the sums of squares within the cells for each output, (C,); NaN where they are not known.
+        n, (N,), and the sums of squares within the cells for each output, (C,); NaN if unknown.
     """
     squares, stretched = _by_ratio(seen)
     freedom, within = float(len(weights)), np.zeros(seen.targets.shape[1])
@@ -73,7 +73,7 @@ def noise_and_ratio(seen: Observed, weights: Array, spread: Array) -> tuple[Arra
 
 
 def scale_of(seen: Observed) -> float:
-    """Return the variance of a function, of which the errors of observations are known, with the largest likelihood."""
+    """Return the variance of a function with the largest likelihood, given the errors of its observations."""
     squares, stretched = _by_ratio(seen)
     score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
     return 1.0 / float(RATIOS[int((score + ((np.log(RATIOS) - EXPECTED) / DEVIATION) ** 2).argmin())])
@@ -184,7 +184,7 @@ def differences_of(logs: Array) -> Array:
 
 
 def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Gaussian:
-    """Return what is known of the own function from the cells of all nodes.
+    """Return the posterior of the own function given the cells of all nodes.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def _symmetric(matrix: Array) -> Array:
 
 
 def _lower(matrix: Array) -> Array:
-    """Return the Cholesky factor L of ``L L'``; raises LinAlgError where there is none."""
+    """Return the Cholesky factor L of ``L L'``; raises LinAlgError for indefinite matrices."""
     factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)
     if failed:
         raise np.linalg.LinAlgError(f"the leading minor {failed} of a covariance is not positive")

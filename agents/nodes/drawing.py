@@ -36,16 +36,16 @@ class Batches(NamedTuple):
     points: Array  # (V + outside, T, n, p)
     targets: Array  # (V, T, b, q)
     samples: Integers  # (T, V) how many there are
-    sent: Integers  # (T, V + outside) how many points with those that are replayed
+    sent: Integers  # (T, V + outside) how many points, replayed ones included
 
     def since(self, at: int) -> "Batches":
-        """Return those of a round and all later ones, views."""
+        """Return views of the batches of a round and all later ones."""
         return Batches(self.points[:, at:], self.targets[:, at:], self.samples[at:], self.sent[at:])
 
     def followed_by(self, drawn: Drawn) -> "Batches":
         """Return the first two, and behind them what nodes have drawn.
 
-        What others draw, and what is replayed, is not known yet.
+        Batches of other blocks and replayed points are not known yet.
         """
         nodes, rounds = len(self.targets), len(drawn.counts)
         points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
@@ -80,7 +80,7 @@ class Laid(NamedTuple):
 
     @staticmethod
     def of(drawn: Drawn, size: int) -> "Laid":
-        """Return what nodes have drawn, with room for batches of up to so many samples."""
+        """Return the samples drawn by nodes, with room for batches of up to so many samples."""
         points, targets = (np.zeros((*drawn.counts.shape, size, each.shape[1])) for each in drawn.samples[0])
         for i, ((x, y), each) in enumerate(zip(drawn.samples, drawn.counts.T, strict=True)):
             part_in(x, y, each, points[:, i], targets[:, i])
@@ -98,7 +98,7 @@ class Laid(NamedTuple):
         return [(self.points[those][there[those]], self.targets[those][there[those]]) for those in each]
 
     def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> Drawn:
-        """Draw for more rounds, what is left included, where nodes have taken those of so many, (V,)."""
+        """Draw for more rounds, remaining samples included, where nodes have taken so many rounds, (V,)."""
         for agent, left in zip(agents, self.behind(cursors), strict=True):
             put_back(agent, *left)
         return draw_rounds(agents, rounds, self.points.shape[2], self.points.shape[3] + self.targets.shape[3])
@@ -122,7 +122,7 @@ def follow_steps(
     predicted, targets, counts : Array
         (T, V, b, C), (T, V, b, q) and (T, V): predictions before each step, targets, and numbers of samples.
     first, reached : sequence of int
-        The step that each node took first, and that which it takes next.
+        The first step of each node, and its next one.
     rounds : int
         In which they were taken.
     """
@@ -283,7 +283,7 @@ def hand_over(agents: Sequence[Agent], places: Mapping[int, int], batches: Batch
 
 
 def at_neighbors(links: Links, counts: Integers) -> Integers:
-    """Return the sum over each node's neighbours, (V,), of what is counted at each node, (V + outside,)."""
+    """Return the sum over each node's neighbours, (V,), of counts at each node, (V + outside,)."""
     found = np.bincount(ends_of(links), counts[links.other], minlength=len(links.start) - 1)
     return np.asarray(found, dtype=np.int64)
 

@@ -250,7 +250,7 @@ def look_at(
 ) -> None:
     """Maintain the states that ask for it, as steps in plain Python do at their end.
 
-    States that are not repacked have room for ``reserves`` (V,) points beside those of a step.
+    States that are not repacked have room for ``reserves`` (V,) points beside a step's.
     """
     for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
         form, agent, counts = forms[i], agents[i], states.counts[i]
@@ -356,7 +356,7 @@ def outside_of(agents: Sequence[Node]) -> list[int]:
 
 
 def places_of_nodes(agents: Sequence[Node], outside: Sequence[int]) -> dict[int, int]:
-    """Return the places of these nodes by their labels, and behind them those of nodes outside."""
+    """Return the indices of these nodes by label, followed by the nodes outside."""
     return {label: place for place, label in enumerate([*(agent.node for agent in agents), *outside])}
 
 
@@ -416,7 +416,7 @@ class MessageLayout(NamedTuple):
 
 
 def terms_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int]) -> Terms:
-    """Return the settings of links and clock as numbers, without replay; ``labels`` are those of all places."""
+    """Return the settings of links and clock as numbers, without replay; ``labels`` of all nodes, by index."""
     conditions: Conditions = agents[0].conditions
     table, key = conditions.links, conditions.key
     nodes = np.array(labels, dtype=np.int64)
@@ -449,7 +449,7 @@ def terms_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int]) -> 
 
 
 def realization_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int]) -> Realization:
-    """Return the random losses, delays and sleep of the nodes and their edges; ``labels`` are those of all places."""
+    """Return the random losses, delays and sleep of the nodes and their edges; ``labels`` of all nodes, by index."""
     senders = np.array([labels[j] for j in links.other], dtype=np.int64)
     receivers = np.repeat([agent.node for agent in agents], np.diff(links.start))
     lengths = [agent.inbox.facts.distances for agent in agents]

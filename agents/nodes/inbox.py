@@ -1,4 +1,4 @@
-"""The messages to a node on unreliable links: those that have arrived, and those on their way."""
+"""The messages to a node on unreliable links: arrived ones, and ones on their way."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Packet:
 
 
 class Inbox:
-    """The messages to one node. Rounds are those of the network, those included that prime it.
+    """The messages to one node. Rounds are counted by the network, priming rounds included.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Inbox:
 
 
 def flags(given: Sequence[bool], degree: int) -> Booleans:
-    """Return what is given for each edge, which is true where nothing is, (deg,)."""
+    """Return the flags of each edge, (deg,), true by default."""
     return np.array(given[:degree] or (True,) * degree, dtype=np.bool_)
 
 

@@ -111,7 +111,7 @@ def resume(
     evaluates: Booleans,  # (V,)
     sends: bool,
 ) -> None:
-    """Evaluate some nodes' functions at what is in flight, and send again what all sent in the round before."""
+    """Evaluate some nodes' functions at points in flight, and send the messages of the round before again."""
     kept = exchange.kept
     for i in range(len(network.kinds.of)):
         network.states.turn[1] = i
@@ -165,7 +165,7 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: LossyExchang
 
 @force_inline
 def evaluate_in_flight(i: int, network: Network, own: Own, kept: Kept) -> None:
-    """Evaluate node i's function at what it learns from next and at its neighbours' points."""
+    """Evaluate node i's function at its next samples and at its neighbours' points."""
     links, work, room = network.links, network.work, kept.values.shape[1]
     inputs, outputs, columns = kept.points.shape[3], kept.values.shape[2], kept.rows.shape[1]
     begin, degree = links.start[i], links.start[i + 1] - links.start[i]
@@ -208,7 +208,7 @@ def evaluate_in_flight(i: int, network: Network, own: Own, kept: Kept) -> None:
 
 @force_inline
 def take_up(i: int, kept: Kept) -> int:
-    """Make the following samples those of node i's next step; returns their place among the points it keeps."""
+    """Use the following samples for node i's next step; returns their index among its kept points."""
     _, memory, room, inputs = kept.points.shape
     at = kept.following[i] % memory
     kept.learning[i], kept_at = kept.following[i], i * memory + at
@@ -269,7 +269,7 @@ def send(i: int, now: int, place: int, network: Network, exchange: LossyExchange
 
 @force_inline
 def keep_quiet(i: int, now: int, place: int, network: Network, exchange: LossyExchange, active: Booleans) -> None:
-    """Find on which edges node i's values have not moved enough to be sent, and keep what it sends on the others."""
+    """Find the edges on which node i's values have moved too little to be sent, and keep the values sent on others."""
     links, (_, kept, _, terms) = network.links, exchange
     _, room, inputs = kept.received_points.shape
     outputs = kept.received_values.shape[2]

@@ -52,7 +52,7 @@ class Draws(Protocol):
 
 @runtime_checkable
 class UnevenDraws(Draws, Protocol):
-    """Samples of which a draw may give fewer than it asks for although more come later."""
+    """Samples whose draws may be short although more samples come later."""
 
     def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
         """Return the points and targets of so many draws, one behind the other, and how many each gave, (draws,)."""
@@ -98,7 +98,7 @@ class Node(ABC):
     Parameters
     ----------
     neighborhood : Neighborhood
-        The node's label, its neighbours and what is known of its links.
+        The node's label, its neighbours and its facts about links.
     slots : sequence of int
         The place of this node among each neighbour's own neighbours.
     learner : Learner
@@ -165,7 +165,7 @@ class Node(ABC):
         self.source = source
         self.outputs = outputs
         self.width = inputs
-        """The columns of what it sends to all neighbours: p of points, or the numbers of a vector."""
+        """The columns of its messages to all neighbours: p of points, or the numbers of a vector."""
         self._described = rule
         self._steps = steps
         self.state = learner.init(inputs, outputs)
@@ -203,7 +203,7 @@ class Node(ABC):
         self.band = conformal_band.empty_band(self.outputs, level, pooled) if conformally else None
 
     def follow_band(self, values: Array, targets: Array, rounds: int = 1) -> None:
-        """Adapt the conformal band, where there is one, to rounds of which the values before the steps are known."""
+        """Adapt the conformal band, if any, to rounds with known values before the steps."""
         if self.band is not None and len(targets):
             assert self.level is not None
             conformal_band.follow(self.band, values, targets, self.level, self.distinct, rounds)
@@ -232,7 +232,7 @@ class Node(ABC):
             )
 
     def fail(self, error: BaseException) -> NoReturn:
-        """Raise what a part raised at this node's turn in compiled code: whoever asks finds the node on the stack."""
+        """Raise the exception of a part at this node's turn in compiled code: the node is found on the stack."""
         raise error
 
     def remedy(self) -> str:
@@ -245,11 +245,11 @@ class Node(ABC):
 
     @abstractmethod
     def further_arrays(self) -> dict[str, AnyArray]:
-        """Return what rounds change of the node beside what every node has, for a snapshot."""
+        """Return the changing arrays of the node beyond the common ones, for a snapshot."""
 
     @abstractmethod
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over what :meth:`further_arrays` returned; the sums of the run are those of the snapshot already."""
+        """Restore the arrays of :meth:`further_arrays`; the sums of the run are the snapshot's already."""
 
     def restart_tally(self) -> Tally:
         """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
@@ -266,13 +266,13 @@ class Node(ABC):
         return self.learner.function(self.state)
 
     def posterior(self) -> PredictiveVariance | None:
-        """Return how certain the node's function is; None where nothing says it."""
+        """Return the posterior of the node's function, or None if there is none."""
         learner = self.learner
         found = learner.posterior(self.state) if fulfils(learner, LearnerWithVariance) else None
         return None if found is None else found.thinned(self.times)
 
     def constant_band(self) -> ConstantBand | None:
-        """Return the conformal band as it is now; None where there is none, or nothing was learned from."""
+        """Return the present conformal band, or None if there is none or nothing was learned from."""
         if self.band is None or self.level is None:
             return None
         radii = conformal_band.radii(self.band)
@@ -325,7 +325,7 @@ def _largest(values: ReadOnly) -> float:
 
 
 class Ahead:
-    """Samples drawn ahead, followed by those of their source."""
+    """Samples drawn ahead, followed by further ones of their source."""
 
     def __init__(self, points: Array, targets: Array, source: Draws) -> None:
         self.source = source

@@ -93,12 +93,12 @@ class Pass:
         self.learner = learner
 
     def __reduce__(self) -> tuple[type[Self], tuple[Learner]]:
-        """Return what a copy is made of, without addresses of functions, which another process cannot call."""
+        """Return the components of a copy, without addresses of functions, which another process cannot call."""
         return type(self), (self.learner,)
 
     @cached_property
     def _looked_up(self) -> LookedUp | None:
-        """The arguments of compiled steps; None where a part has no compiled functions."""
+        """The arguments of compiled steps, or None if a part has no compiled functions."""
         learner = self.learner
         if obstacle(learner) is not None:
             return None
@@ -181,7 +181,7 @@ def _plain(name: str, values: Array) -> Array:
 
 
 def obstacle(learner: Learner) -> str | None:
-    """Return the part that keeps a learner out of compiled steps; None where none does."""
+    """Return the part that keeps a learner out of compiled steps, or None."""
     try:
         handed_over(learner, "learner")
     except NotCompiledError as cause:
@@ -207,7 +207,7 @@ def _steps(
     all_rows: Array,  # (b, R)
     all_values: Array,  # (n, C), f at each sample before its step
     all_gradients: Array,  # (b, C)
-    weighting: Array,  # (2, b), of which the second row is 0
+    weighting: Array,  # (2, b), the second row 0
 ) -> tuple[int, int]:
     outputs, inputs, width, columns = all_values.shape[1], points.shape[1], targets.shape[1], all_rows.shape[1]
     kinds = step_sizes.shape[1]

@@ -76,7 +76,7 @@ class PooledBands:
         outside = sorted({other for member in members for other in member.neighbors} - set(inside))
         places = {node: place for place, node in enumerate([*inside, *outside])}
         self.bands = np.stack([conformal_band.empty_band(outputs, level, pooled=True) for _ in members])
-        """(V, C, 12), of which each node's band is a view."""
+        """(V, C, 12), with each node's band as a view."""
         self._sent = np.zeros(len(members), dtype=np.int64)
         self._places, self._level = places, level
         self._messages = np.zeros((len(places), outputs, NUMBERS))
@@ -87,7 +87,7 @@ class PooledBands:
         self._new = np.array([member.distinct for member in members], dtype=np.float64)
 
     def sent_by(self, places: Sequence[int]) -> Array:
-        """Return what the nodes at some places send, (n, C, 2)."""
+        """Return the messages of the nodes at given indices, (n, C, 2)."""
         return np.ascontiguousarray(self.bands[list(places), :, : LOGARITHM + 1])
 
     def receive(self, messages: Mapping[int, Array]) -> None:
@@ -111,7 +111,7 @@ class PooledBands:
         return {}
 
     def take_over(self, node: int, arrays: Mapping[str, AnyArray]) -> None:
-        """Set the messages of a node's neighbours to those that :meth:`arrays` returned."""
+        """Set the messages of a node's neighbours to a result of :meth:`arrays`."""
 
     def follow(self, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int) -> None:
         """Adapt the bands to some rounds.
@@ -134,7 +134,7 @@ def average(
     bands : Array
         (V, C, 12), changed.
     messages : Array
-        (V + outside, C, 2), of which the first V are filled here.
+        (V + outside, C, 2); the first V are filled here.
     start, other : Array
         (V + 1,) and (E,), the places of each node's neighbours in a row.
     weights : Array
@@ -319,7 +319,7 @@ class UnreliablePooledBands(PooledBands):
         self._no_steps = Steps(nothing, nothing, counts, np.zeros(len(members), dtype=np.int64))
 
     def average(self) -> None:
-        """Begin a round: send the s and u of the end of the last one, and average those that have arrived."""
+        """Begin a round: send the s and u of the end of the last one, and average the arrived ones."""
         self._run_rounds(1, self._no_steps, follows=False)
 
     def follow_steps(
@@ -345,7 +345,7 @@ class UnreliablePooledBands(PooledBands):
         }
 
     def take_over(self, node: int, arrays: Mapping[str, AnyArray]) -> None:
-        """Set the messages to a node to those that :meth:`arrays` returned."""
+        """Set the messages to a node to a result of :meth:`arrays`."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         self._now, mail.rounds[i], mail.sending[i] = arrays["pooled.now"].tolist()
@@ -388,7 +388,7 @@ class UnreliablePooledBands(PooledBands):
 
 
 def _flags(each: Sequence[tuple[tuple[bool, ...], PoolMember]]) -> Booleans:
-    """Return the flag of each edge; True where none is given."""
+    """Return the flag of each edge, True by default."""
     found = [flag for flags, member in each for flag in flags or (True,) * len(member.neighbors)]
     return np.array(found, dtype=np.bool_)
 
@@ -506,7 +506,7 @@ def _receive(
 
 @cached_njit
 def _dispatch(edges: Edges, mail: BandMail, happened: Rounds, place: int, now: int) -> None:
-    """Find when each message that is sent at the end of a round arrives; NOTHING where it does not."""
+    """Find the arrival of each message sent at the end of a round; NOTHING for lost ones."""
     slot = now % len(mail.due)
     for i in range(len(mail.rounds)):
         mail.sending[i] = 0

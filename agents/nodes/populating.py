@@ -27,7 +27,7 @@ AnyPopulation = Population | VectorPopulation | StackedPopulation | SummaryPopul
 
 
 def _in_plain_python(rule: AnyRule) -> str | None:
-    """Return the name of a protocol without compiled functions; None where it has them, or sends nothing."""
+    """Return the name of a protocol without compiled functions, or None if it has them or sends nothing."""
     try:
         if rule.communicates and not fulfils(rule, SummaryRule):
             handed_over(rule, "protocol")
@@ -37,7 +37,7 @@ def _in_plain_python(rule: AnyRule) -> str | None:
 
 
 def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
-    """Return the name of a part in plain Python that compiled rounds call; None where there is none."""
+    """Return the name of a part in plain Python that compiled rounds call, or None."""
     for asked in (rule, *(rule.members if fulfils(rule, StackedRule) else ())):
         cause = _in_plain_python(asked)
         if cause is not None:

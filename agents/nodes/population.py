@@ -68,7 +68,7 @@ from kernelswarm.protocols.core.addresses import NONE
 from kernelswarm.protocols.replay import replay_of
 
 FIRST_POINTS = 8
-"""The dictionary points of each node for which arrays have room at first, beside those of a step."""
+"""The dictionary points of each node for which arrays have room at first, beside a step's points."""
 
 UNUSED = 2**20
 """Numbers, 8 MB, that may always lie unused so that all states have room for the same number of points."""
@@ -310,7 +310,7 @@ class Population:
         self._make_states()
         each = zip(self._forms, self.agents, self._capacities(), strict=True)
         columns = np.array([form.columns(agent.state, capacity) for form, agent, capacity in each])
-        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds place those of repacked states
+        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds place repacked states
         self._row_begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._rows = np.zeros((1, int(self._row_begins[-1])))
         self._make_work(int(columns.max()))
@@ -367,13 +367,13 @@ class Population:
         return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
 
     def _capacities(self) -> list[int]:
-        """Return the number of points for which each state has room; those of a step depend on the node's degree."""
+        """Return the number of points for which each state has room; a step's points depend on the node's degree."""
         spared = np.maximum(with_spare(self._orders()), FIRST_POINTS)
         found: list[int] = np.where(self._repacks, spared, self._taken + self._reserves).tolist()
         return found
 
     def _wanted_reserves(self, wanted: Integers) -> Integers:
-        """Return the points for which each state gets room beside those of a step, (V,), at least ``wanted`` (V,).
+        """Return the points for which each state gets room beside a step's, (V,), at least ``wanted`` (V,).
 
         The same number for all, so that arrays seldom grow, unless much more of them would lie unused than used.
         """
@@ -391,7 +391,7 @@ class Population:
 
     @property
     def _at_first(self) -> int:
-        """The least number of points for which a state has room, beside those of a step."""
+        """The least number of points for which a state has room, beside a step's."""
         return FIRST_POINTS
 
     def _grown(self, orders: Integers) -> Integers:
@@ -402,7 +402,7 @@ class Population:
 # Agents on unreliable links and clocks, held in arrays.
 
 ROOM_AT_FIRST = 16
-"""Dictionary points for which there is room at first beside those of a step; doubled when used up."""
+"""Dictionary points for which there is room at first beside a step's; doubled when used up."""
 
 
 class LossyPopulation(Population):
@@ -420,7 +420,7 @@ class LossyPopulation(Population):
         agents, labels = self.agents, list(self.places)
         first, replays = agents[0], replay_of(agents[0].rule).most > 0
         self._repacks = np.zeros(len(agents), dtype=np.bool_)
-        # A node's own points, and as many for each late answer, and those of neighbours.
+        # A node's own points, as many for each late answer, and the neighbours' points.
         late = sent[: len(agents)] * np.diff(self.links.start)
         self._taken = drawing.stepped_on(self.links, sent, self.symmetric) + late
         self._most = max(int(self._taken.max()), self.room)  # the points answered last are evaluated too, for triggers
@@ -508,7 +508,7 @@ class LossyPopulation(Population):
         self._follow_bands()
 
     def _resume(self, evaluates: Booleans, sends: bool) -> None:
-        """Evaluate functions of some nodes, (V,), at what is in flight, and put what was sent last into its slot."""
+        """Evaluate functions of some nodes, (V,), at points in flight, and put the last messages into their slot."""
         exchange = LossyExchange(self._mail, self._kept, self._counts, self._terms)
         happened, place = realized_from(self._realization, self._now - 1)
         with AtTurn(self, self._states.turn):

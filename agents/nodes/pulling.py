@@ -348,7 +348,7 @@ def constraints_of(ideal: bool) -> Compiled:
         own: Own,
         received: Received,
     ) -> None:
-        """Fill in the constraint values and the excess losses of a node's edges, NaN where there is no answer."""
+        """Fill in the constraint values and the excess losses of a node's edges, NaN for missing answers."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
         (own_size, columns), outputs, room = targets.shape, own.values.shape[2], own.values.shape[1]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]

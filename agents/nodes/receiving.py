@@ -34,7 +34,7 @@ from kernelswarm.protocols.links.realization import LOST
 def receive(
     links: Links, mail: Mail, counts: Counts, symmetric: bool, terms: Terms, awake: Booleans, place: int, now: int
 ) -> None:
-    """Send the messages of the round before over the links, which disturb them, and deliver those that are due."""
+    """Send the messages of the round before over the links, which disturb them, and deliver the due ones."""
     sent, traffic, slots = now - 1, counts.traffic, mail.points.shape[0]
     slot = sent % slots
     own_priming = sent >= PRIMING

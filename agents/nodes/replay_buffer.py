@@ -20,7 +20,7 @@ class ReplayBuffer:
     Every point has a rank, a random number that follows from its coordinates and the experiment's seed; the points with
     the least ranks are kept (bottom-k sampling: Cohen and Kaplan 2007). What is received again counts once, so that
     points of far nodes, which come by many hands, have the chance that a node's own have, and as ranks are the same at
-    all nodes, what one keeps passes through all. Nothing here depends on what is learned.
+    all nodes, points kept by one node pass through all. Nothing here depends on the learned functions.
 
     A rank follows from all bits of the coordinates. Those of own data are the same in every unit
     (`kernelswarm.last_bits`); literal ones, by ``standardize = false``, have other ranks in another unit.
@@ -75,7 +75,7 @@ class ReplayBuffer:
 
 @njit_no_refcount
 def keep(kept: Array, ranks: Integers, counts: Integers, points: Array, first: int, second: int) -> None:
-    """Take those of the points (n, p) into the buffer ``kept`` (m, p) that are among the m least in rank."""
+    """Take the points (n, p) that are among the m least in rank into the buffer ``kept`` (m, p)."""
     words = points.view(np.int64)
     for n in range(len(points)):
         high, low = first, second

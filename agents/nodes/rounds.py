@@ -190,7 +190,7 @@ def evaluate_gathered(i: int, after: int, count: int, columns: int, network: Net
 
 @force_inline
 def replay(i: int, t: int, links: Links, own: Own) -> None:
-    """Put the points received into node i's buffer, then draw those that it replays behind its samples of a round."""
+    """Put the points received into node i's buffer, then draw replayed points behind its samples of a round."""
     rounds, room, inputs, samples = own.points.shape[1], own.points.shape[2], own.points.shape[3], own.samples[t, i]
     buffers, whole = own.buffers, room * inputs
     for e in range(links.start[i], links.start[i + 1]):

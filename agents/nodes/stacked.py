@@ -21,7 +21,7 @@ from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.links.realization import Conditions
 
 PERFECT = Conditions(Links(max_age=0), Synchronous(), (0, 0))
-"""The conditions of what nodes say of their copies on ideal links."""
+"""The conditions of ideal links, for messages about copies."""
 
 BYTES = 8.0
 """Of a share, which is sent as it is."""
@@ -112,7 +112,7 @@ class StackedAgent(Node):
         return first.averaged(others, self.rule.mixture_weights(self.links))
 
     def posterior(self) -> PredictiveVariance | None:
-        """Return None: the variance of a mixture does not follow from those of its copies."""
+        """Return None: the variance of a mixture does not follow from its copies' variances."""
         return None
 
     def restart_tally(self) -> Tally:

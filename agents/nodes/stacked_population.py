@@ -338,7 +338,7 @@ def ensemble_of(
     protocol: HandedEnsembles | PlainEnsembles,
     places: int,
 ) -> Ensemble:
-    """Return the nodes' mixture weights, with room for those of their neighbours in other blocks."""
+    """Return the nodes' mixture weights, with room for the weights of neighbours in other blocks."""
     functions = zip(protocol.rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
     states = [protocol.pack(i) for i in range(len(agents))]
     logs = np.zeros((places, len(agents[0].ensemble)))

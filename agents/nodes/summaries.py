@@ -1,4 +1,4 @@
-"""A node that passes on weighted means of samples, and fits its function to those that it knows."""
+"""A node that passes on weighted means of samples, and fits its function to all means that it knows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ MOST = 200
 
 
 class Fitted(NamedTuple):
-    """A function fitted to cells, and what is known of its weights; None for classes and without cells."""
+    """A function fitted to cells, with the posterior of its weights, or None for classes and without cells."""
 
     function: Any
     known: Gaussian | None = None
@@ -191,7 +191,7 @@ class SummaryNode(Node):
         )
 
     def _features(self, points: Array) -> tuple[Any, Array]:
-        """Return a function, f = 0, of orthonormal features that span those of the cells, and the features (N, M)."""
+        """Return a function, f = 0, of orthonormal features that span the cells' features, and the features (N, M)."""
         learner: Any = self.learner
         function = learner.function(learner.init(self.inputs, self.outputs))
         if hasattr(function, "features"):

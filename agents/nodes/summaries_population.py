@@ -49,7 +49,7 @@ known."""
 class SummaryPopulation:
     """Nodes whose cells travel. A message that is sent in a round arrives in the next, or later where links delay it.
 
-    What rounds change of all nodes lies in common arrays, of which the nodes have views.
+    The changing state of all nodes lies in common arrays, with views for the nodes.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class SummaryPopulation:
         self.mail = CellMail._make(
             np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)
         )
-        """The messages; what is received is also written by who brings it from other blocks."""
+        """The messages; blocks write messages from other blocks here too."""
         self._widen(max(len(agent.known.heads) for agent in agents))
         self._begin()
         self._delays = self._delays_in(self.now - 1)
@@ -169,7 +169,7 @@ class SummaryPopulation:
             self._hand_over()
 
     def _round(self, left: int) -> None:
-        """Deliver what is due, let nodes learn that are awake, and send."""
+        """Deliver due messages, let awake nodes learn, and send."""
         awake, may = np.ones(len(self.agents), dtype=np.bool_), self._asked
         if self._realization is not None:
             place = self._realization.look(self.now - PRIMING)
@@ -211,7 +211,7 @@ class SummaryPopulation:
             self._predict(i)
 
     def _lay_out(self) -> None:
-        """Have room for what is known of the samples that are drawn, for each round and node."""
+        """Make room for the facts about drawn samples, for each round and node."""
         shape, first = self._ahead.targets.shape[:3], self.agents[0]
         self._aims, self._values = np.zeros((*shape, first.columns)), np.zeros((*shape, first.outputs))
         self._reached, self._aimed, self._losses = (np.zeros(shape[:2]) for _ in range(3))
@@ -325,7 +325,7 @@ class SummaryPopulation:
         self._pass_on()
 
     def _misreport(self, i: int) -> None:
-        """Have a liar say otherwise what it has measured."""
+        """Apply a node's faults of messages to its own cells among the messages that it sends."""
         rows, agent = self._faults.rows[self._faults.start[i] : self._faults.start[i + 1]], self.agents[i]
         first, second = self._node_keys[i].tolist()
         targets = slice(3 + agent.inputs, 3 + agent.inputs + agent.columns)

@@ -24,7 +24,7 @@ from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers, cac
 from kernelswarm.protocols.links.realization import LOST
 
 REPEATS, WHICH = 8, 9
-"""The uses of random numbers of an edge in a round, behind those of its losses and delays."""
+"""The uses of random numbers of an edge in a round, behind its losses and delays."""
 
 
 class CellMail(NamedTuple):
@@ -32,18 +32,18 @@ class CellMail(NamedTuple):
 
     sent: Array  # (E, W) what the node sent last
     speaks: Booleans  # (E,) whether it sent anything in the last round
-    received: Array  # (E, W) what was sent to it in the last round
+    received: Array  # (E, W) the message of the last round
     arrived: Booleans  # (E,) whether anything was
     bodies: Array  # (E, S, W) the messages on their way to it, by the round in which they were sent
     rounds: Integers  # (E, S) that round, -1 for no message
     due: Integers  # (E, S) the round in which it arrives
     begun: Integers  # (V,) the round in which the node forgot all that it knew, -1 for never
     begun_there: Integers  # (E,) the same of the other end, as far as known
-    traffic: Integers  # (E, 4) messages to it, by what became of them
+    traffic: Integers  # (E, 4) counts of messages to it, by their fate
 
 
 def empty_mail(degree: int, rounds: int, width: int) -> CellMail:
-    """Return no messages of a node, with room for those of so many rounds of so many numbers each."""
+    """Return an empty buffer of a node's messages, with room for so many rounds of so many numbers each."""
     return CellMail(
         np.zeros((degree, width)),
         np.zeros(degree, dtype=np.bool_),
@@ -60,7 +60,7 @@ def empty_mail(degree: int, rounds: int, width: int) -> CellMail:
 
 @cached_njit
 def cells_at(cells: Cells, i: int) -> Cells:
-    """Return the cells of a node, of those of all nodes."""
+    """Return a view of a node's cells, from the arrays of all nodes."""
     return Cells(
         cells.points[i],
         cells.targets[i],
@@ -73,7 +73,7 @@ def cells_at(cells: Cells, i: int) -> Cells:
 
 @cached_njit
 def known_at(known: Known, i: int, start: ReadOnlyIntegers) -> Known:
-    """Return what a node knows, of what all nodes know."""
+    """Return a view of a node's knowledge, from the arrays of all nodes."""
     return Known(
         known.heads[i],
         known.points[i],
@@ -95,7 +95,7 @@ def learn_all(
     released_targets: ReadOnly,  # (V, b, C)
     points: ReadOnly,  # (V, b, p)
     targets: ReadOnly,  # (V, b, C)
-    new: ReadOnlyIntegers,  # (V,) the samples to take in, -1 where there are none, -2 where the node is not awake
+    new: ReadOnlyIntegers,  # (V,) the samples to take in, -1 for none, -2 for sleeping nodes
     lengths: ReadOnly,  # (V, p)
     near: float,
     forgetting: ReadOnly,  # (V,)
@@ -103,7 +103,7 @@ def learn_all(
     growth: float,
     least: float,
 ) -> None:
-    """Take the samples of a round into the cells of the nodes that are awake, and publish those that have grown."""
+    """Take the samples of a round into the cells of awake nodes, and publish grown cells."""
     for i in range(len(new)):
         if new[i] >= -1:
             sent = cells_at(cells, i)
@@ -158,7 +158,7 @@ def repeated(known: Known, neighbor: int, first: int, second: int, now: int, rea
 
 @cached_njit
 def dispatch(mail: CellMail, delays: ReadOnlyIntegers, now: int) -> None:
-    """Give the links what was sent in the round before, of which each edge has a delay or loses it."""
+    """Hand the messages of the round before to the links: each edge delays or loses its message."""
     slots = mail.rounds.shape[1]
     for e in range(len(mail.arrived)):
         if mail.arrived[e]:

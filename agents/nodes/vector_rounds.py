@@ -233,7 +233,7 @@ def see(i: int, t: int, network: VectorNetwork) -> None:
 
 @force_inline
 def adapt(i: int, t: int, network: VectorNetwork) -> None:
-    """Have node i change what it knows by its samples t, which it has seen, before it sends."""
+    """Let node i adapt its state by its samples t, which it has seen, before it sends."""
     _, kinds, _, vectors, _, phases, samples, work = network
     known, rule, kind, sizes = vectors.known, phases.functions, kinds.of[i], work.sizes
     (_, nodes, room, _), size, columns = samples.points.shape, samples.counts[t, i], vectors.rows.shape[1]

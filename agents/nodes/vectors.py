@@ -39,7 +39,7 @@ from kernelswarm.protocols.parameters.least_squares import curvature, learn_at_m
 
 
 def lambdas_of(learner: FeatureLearner, state: Any, features: int) -> Array:
-    """Return a learner's regularization of each feature, 0 for those that it leaves free."""
+    """Return a learner's regularization of each feature, 0 for features that it does not regularize."""
     lambdas = np.zeros(features)
     lambdas[: learner.regularized(state)] = learner.regularization
     return lambdas
@@ -178,7 +178,7 @@ class VectorNode(Node):
         lambdas = lambdas_of(self._linear, self.state, len(self._linear.coefficients(self.state)))
         matrix = curvature(known.sums, known.ridge, lambdas)
         root, failed = lapack.dpotrf(matrix, lower=0, clean=1)
-        if failed:  # sums received with noise may be those of no samples
+        if failed:  # sums received with noise may belong to no samples
             return None
         noise, units = noise_of(known.noise), 1.0 / self._nodes
         return Posterior(function, np.ascontiguousarray(root), None, known.ridge, units, noise).thinned(self.times)
@@ -283,7 +283,7 @@ class LossyVectorNode(VectorNode):
 # A protocol of vectors for compiled rounds, whether it is compiled or not.
 
 ADAPTED, RECEIVED, BOX = range(3)
-"""The numbers of a protocol in plain Python: the addresses of what is asked, and of the box that lies between."""
+"""The numbers of a protocol in plain Python: the addresses of its methods, and of the shared memory between."""
 
 
 def vectors_form(
@@ -296,7 +296,7 @@ def vectors_form(
     nodes : sequence of VectorNode
         By their places.
     begun : callable
-        Given a node's place while it begins a round, what it has evaluated at its samples, and their targets.
+        Given a node's index while it begins a round, its evaluations at its samples, and their targets.
     """
     try:
         return HandedVectors(nodes, handed_over(nodes[0].rule, "protocol"))
@@ -344,11 +344,11 @@ class HandedVectors(HandedStates):
         super().__init__(nodes)
         self.rule = rule
         self.sent = place_of(nodes[0].links, rule.sent)
-        """Where in what a node knows that part lies which it sends."""
+        """The offset of the sent vector in a node's state."""
 
 
 class PlainVectors:
-    """A protocol whose methods are called with what compiled rounds have evaluated and received.
+    """A protocol whose methods are called with evaluations and messages of compiled rounds.
 
     What a node knows stays the object that it is. The vector of a node holds what rounds read of that: its weights, the
     vector that it sends, and its place. As with :mod:`~kernelswarm.agents.learners.plain` Python is called with
@@ -398,7 +398,7 @@ class PlainVectors:
 
 
 def _parts(box: Array, degree: int, width: int) -> tuple[Array, Array, Array]:
-    """Return the parts of the box for what a node has received: the vector known of it, theirs, and their counts."""
+    """Return the parts of the box for received messages: the node's vector as known, theirs, and their counts."""
     end = width + degree * width
     return box[:width], box[width:end].reshape(degree, width), box[end : end + degree]
 

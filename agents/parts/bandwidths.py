@@ -175,7 +175,7 @@ def _filled(deviation: Array) -> Array:
 
 
 def median_distance(points: Array, absolute: bool = False, most: int = MOST) -> float:
-    """Compute the median of the distances of all pairs of distinct points; 1 where there is no such pair.
+    """Compute the median of the distances of all pairs of distinct points, or 1 without such pairs.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class _Trial:
         self.attempts: list[_Attempt] = []
 
     def judge(self, form: Form, lengths: Array, worth: float, multiples: Multiples) -> None:
-        """Try lengths, and perhaps multiples of them; costs are divided by what the form is ``worth``."""
+        """Try lengths, and perhaps multiples of them; costs are divided by the ``worth`` of the form."""
         first = self._attempt(form, 1.0, lengths, worth)
         for factors in multiples:
             best = first

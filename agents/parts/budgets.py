@@ -178,7 +178,7 @@ class Proportional:
 
 @dataclass(frozen=True)
 class PerSample:
-    """A budget in units of what one sample changes: ``eps = a slope eta / b``.
+    """A budget in units of the change by one sample: ``eps = a slope eta / b``.
 
     One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and early on ``|l'|`` is about ``slope``. So
     ``a`` is the share of a sample's first effect that a step may forget: a lone sample stays where
@@ -321,7 +321,7 @@ def held(epsilon: float, whole: float, eta: float, planned: float) -> float:
 
 
 def begun(budget: Budget) -> float:
-    """Return a budget's state before the first step; raises ValueError where it is no number."""
+    """Return a budget's state before the first step; raises ValueError for other values than numbers."""
     return checked_number(budget.start(), -math.inf, f"{type(budget).__name__}.start", "a number")
 
 

@@ -1,4 +1,4 @@
-"""A kernel of images: near are those that look alike from a little farther away."""
+"""A kernel of images: images are near if they look alike from a little farther away."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernelswarm.protocols.core.addresses import fill
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.refused_key import RefusedKey
 
-# The arithmetic of the kernel of images, compiled: images seen through windows, and the kernel of what is seen.
+# The arithmetic of the kernel of images, compiled: averages in windows, and their kernel.
 #
 # Eight images are looked at together, pixel beside pixel, so that all loops go into vector registers whatever the size
 # of an image. No sum is over several images: each looks the same whichever others are in the call.
@@ -100,7 +100,7 @@ REACH = 4.0
 
 @dataclass(frozen=True)
 class Images:
-    """Gaussian kernel of what is seen of two grey images through overlapping windows, with values in [0, 1].
+    """Gaussian kernel of the averages of two grey images in overlapping windows, with values in [0, 1].
 
     With u(x) the image's means under Gaussian windows whose centers are ``spacing`` pixels apart, scaled to norm 1, it
     is exp(-||u(x) - u(y)||^2 / (2 bandwidth^2)). Windows have a standard deviation of half the spacing. So strokes that

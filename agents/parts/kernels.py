@@ -253,7 +253,7 @@ class Trended(_Scaled):
         likely of a few values on a sample of the data, as a Gaussian process, and 0 where none makes the data likelier.
     center, unit
         A number for each input; none stands for 0 and 1. With ``trend = "auto"`` they are the sample's means and
-        standard deviations where they are not given.
+        standard deviations by default.
 
     Examples
     --------
@@ -312,7 +312,7 @@ class Trended(_Scaled):
         return self.with_trend(trends.found(sample, plain.resolved))
 
     def with_trend(self, found: trends.Found) -> Self:
-        """Return the kernel with what was found of its words, beside what was given."""
+        """Return the kernel with its words replaced by numbers; given numbers stay."""
         known = (self.center, self.unit) if self.center else (found.center, found.unit)
         return replace(self, bandwidth=found.bandwidth, trend=found.trend, center=known[0], unit=known[1])
 

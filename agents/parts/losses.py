@@ -103,7 +103,7 @@ class IntegratedLoss(Protocol):
 
     @property
     def grid(self) -> Grid | None:
-        """The grid on the box that the integral is estimated on; None where nothing is integrated."""
+        """The grid on the box on which the integral is estimated, or None without an integral."""
 
 
 def grid_of(loss: Loss) -> Grid | None:
@@ -184,7 +184,7 @@ class _Binary(_Compiled):
 
 
 class _Multiclass(_Compiled):
-    """The common part of multi-class losses: one output for each class, the largest of which is the class."""
+    """The common part of multi-class losses: one output for each class; the class with the largest output wins."""
 
     task: ClassVar[Task] = "multiclass"
 
@@ -542,5 +542,5 @@ class OfferingLoss(Protocol):
 
 
 def offers_of(loss: Loss, predictions: Array, targets: Array) -> Array | None:
-    """Return 1 for each sample that is offered and 0 for the others, (n,); None where the loss offers all."""
+    """Return 1 for each offered sample and 0 for the others, (n,), or None if the loss offers all."""
     return loss.offers(predictions, targets) if fulfils(loss, OfferingLoss) else None

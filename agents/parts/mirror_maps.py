@@ -27,7 +27,7 @@ class MirrorMap(Protocol):
 
     @property
     def slope(self) -> float | None:
-        """The derivative ``df/dz`` where it is the same everywhere, None where it is not."""
+        """The derivative ``df/dz`` if it is constant, else None."""
 
     def values(self, duals: Array) -> Array:
         """Compute f from z, (n, C) each."""

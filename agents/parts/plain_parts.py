@@ -16,7 +16,7 @@ from kernelswarm.protocols.compiled import CompiledRule, NotCompiledError, hande
 from kernelswarm.protocols.contract import Constrained, Exchange, Judging, Rule, fulfils
 from kernelswarm.protocols.core.addresses import Compiled
 
-# What a method is given, for it to keep, and what it returns, put where compiled code looks for it.
+# Arguments of methods are copied for the method to keep; answers are put where compiled code reads them.
 
 
 def kept(array: Array) -> Array:
@@ -26,7 +26,7 @@ def kept(array: Array) -> Array:
 
 
 def fill(found: Array, answer: Any, method: str) -> None:
-    """Copy what a method returned into an array.
+    """Copy a method's answer into an array.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def fill(found: Array, answer: Any, method: str) -> None:
 
 
 def _numbers(answer: Any, shape: tuple[int, ...], method: str) -> Array:
-    """Return what a method returned as an array of float64; raises ValueError where it holds no real numbers."""
+    """Return a method's answer as an array of float64; raises ValueError if it holds no real numbers."""
     must = f"return an array of real numbers of shape {shape}"
     if answer is None:
         raise ValueError(f"{method} returned None: {must}")
@@ -78,7 +78,7 @@ def rule_form(rule: Exchange, links: Sequence[Any] = ()) -> CompiledRule | None:
     Returns
     -------
     CompiledRule or None
-        None where it is not called, since its nodes communicate with nobody.
+        None if it is not called, since its nodes communicate with nobody.
     """
     if not rule.communicates:
         return None
@@ -210,7 +210,7 @@ class _Plain:
 
 
 def _called(found: Any) -> str:
-    """Return what a method returned in words: None, a sequence by its length, anything else by its type."""
+    """Describe a method's answer in words: None, a sequence by its length, anything else by its type."""
     if found is None:
         return "None"
     return f"{len(found)} entries" if isinstance(found, tuple | list) else f"a {type(found).__name__}"
@@ -245,7 +245,7 @@ def _filling(loss: Any, method: str) -> Compiled:
 
 
 def loss_values(loss: Loss, predictions: Array, targets: Array) -> Array:
-    """Return l of predictions (n, C) and targets (n, q), (n,), of whatever layout and type a loss in Python returns.
+    """Return l of predictions (n, C) and targets (n, q), (n,), for any layout and type of a Python loss's answer.
 
     It is given copies.
 
@@ -273,7 +273,7 @@ def loss_derivatives(loss: Loss, predictions: Array, targets: Array) -> Array:
 
 
 def _handed(loss: Loss, *arrays: Array) -> list[Array]:
-    """Return what a loss is given: copies where it is in plain Python, and might write to them."""
+    """Return a loss's arguments: copies for losses in plain Python, which might write to them."""
     return [array if hands_over(loss) else array.copy() for array in arrays]
 
 
@@ -281,7 +281,7 @@ def _handed(loss: Loss, *arrays: Array) -> list[Array]:
 
 
 def kernel_form(kernel: Kernel) -> CompiledKernel:
-    """Return a kernel's functions for compiled steps; those that it lacks call its methods."""
+    """Return a kernel's functions for compiled steps; missing ones call its methods."""
     try:
         found: CompiledKernel = handed_over(kernel, "kernel")
     except NotCompiledError:

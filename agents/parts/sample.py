@@ -19,17 +19,17 @@ from kernelswarm.arrays import Array
 
 
 RIDGES = np.logspace(-8.0, 2.0, 41)
-"""Ratios of noise to signal that are tried, a factor of 1.8 apart: steps go with the root of what is found."""
+"""Candidate ratios of noise to signal, a factor of 1.8 apart: steps go with the root of the ratio."""
 
 USUAL, DOUBT = 0.1, 3.0
 """The middle and the deviation of log r, of what is believed of the ratio beforehand: a few dozen samples outweigh it,
 unless they are so far apart for the kernel that noise cannot be separated from a function of that roughness."""
 
 SHARED = (1.0, 0.5, 0.0)
-"""Shares of what is learned that all nodes have in common that are tried: from one target to one of each node's own."""
+"""Candidate shares of the function that all nodes have in common: from one target to one of each node's own."""
 
 OWN = np.array([0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
-"""Shares of what is learned that are each node's own, between which their likelihood is interpolated."""
+"""Shares of the function that are each node's own; their likelihood is interpolated between these."""
 
 COMMON = 0.5
 """What is believed beforehand of one target for all; beyond it all shares are as likely."""
@@ -56,7 +56,7 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     Parameters
     ----------
     gram : Array
-        Inner products of what a learner moves along, (n, n).
+        Inner products of the directions in which a learner moves, (n, n).
     values : Array
         Centred targets, (n, C).
     owners : Array
@@ -65,7 +65,7 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     Returns
     -------
     float
-        r, of the process: what a ridge is in samples, between the ends of `RIDGES`.
+        r, of the process: the ridge in samples, between the ends of `RIDGES`.
     float
         The variance a r of the noise as a share of the targets' variance, in [0, 1]; 0 where all targets are equal.
     """
@@ -87,7 +87,7 @@ def difference_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -
     Parameters
     ----------
     gram : Array
-        Inner products of what a learner moves along, (n, n).
+        Inner products of the directions in which a learner moves, (n, n).
     values : Array
         Centred targets, (n, C).
     owners : Array
@@ -105,7 +105,7 @@ def errors_left_out(gram: Array, values: Array, ridge: float) -> int:
     Parameters
     ----------
     gram : Array
-        Inner products of what a learner moves along, (n, n).
+        Inner products of the directions in which a learner moves, (n, n).
     values : Array
         Centred targets, (n, C), the largest at the class.
     ridge : float
@@ -119,7 +119,7 @@ _known: dict[tuple[str, bytes], Any] = {}
 
 
 def _remembered(compute: Callable[..., Any], gram: Array, values: Array, beside: npt.NDArray[np.generic]) -> Any:
-    """Return what a function computes of some arrays, once for each."""
+    """Return a function's result for some arrays, computed once and cached."""
     asked = blake2b(repr(values.shape).encode())
     for array in (gram, values, beside):
         asked.update(np.ascontiguousarray(array).data)
@@ -175,7 +175,7 @@ def _expected_difference(gram: Array, values: Array, owners: npt.NDArray[np.intp
 def _by_node(
     gram: Array, values: Array, owners: npt.NDArray[np.intp]
 ) -> tuple[Array, npt.NDArray[np.intp], int, float]:
-    """Find the leading eigenvectors of each node's Gram matrix, and what is noise alone.
+    """Find the leading eigenvectors of each node's Gram matrix, and the part that is noise alone.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def _ridged(matrix: Array, values: Array) -> tuple[Array, Array]:
     if size > 1:
         room, _ = lapack.dsytrd_lwork(size, lower=1)
         reflectors, diagonal, beside, scales, _ = lapack.dsytrd(matrix, lower=1, lwork=int(room))
-        # Q leaves the first row alone; for the others its reflections are stored as those of a QR decomposition are.
+        # Q leaves the first row alone; for the others its reflections are stored as in a QR decomposition.
         turned = np.vstack([values[:1], _turned_back(reflectors[1:, :-1], scales, values[1:])])
     forms, logarithms = np.empty(len(RIDGES)), np.empty(len(RIDGES))
     for place, ridge in enumerate(RIDGES):
@@ -256,7 +256,7 @@ FIRST_SHARE = 0.4
 """Of the way to a sample's target without noise that its step goes, see `Auto`."""
 
 ROWS = 1000
-"""Points of which the difference of nodes is found: up to an eighth of a second."""
+"""Number of points used for the difference of nodes: up to an eighth of a second."""
 
 FEW = 16
 """Points whose Gram matrix costs little more than the call for it."""
@@ -264,7 +264,7 @@ FEW = 16
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Points and targets that a learner will be trained on, with what it will make of them.
+    """Training points and targets of a learner, with its inner products.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class Sample:
     batch_size : int
         b, the samples of a step.
     gram : callable
-        The inner products of what a learner moves along: points (m, p) give (m, m), kappa for kernel learners.
+        The inner products of a learner's directions of steps: points (m, p) give (m, m), kappa for kernel learners.
     owners : Array, optional
         The node that each sample belongs to, (n,); all to one where left out.
     diagonal : callable, optional
@@ -331,7 +331,7 @@ class Sample:
 
     @cached_property
     def spread(self) -> float:
-        """The size of what is to be learned: the targets' standard deviation, ``sqrt(mean ||y - mean y||^2)``.
+        """The scale of the targets: their standard deviation, ``sqrt(mean ||y - mean y||^2)``.
 
         Where all targets are equal it is their distance from 0, and 1 where that is 0 too.
         """
@@ -431,7 +431,7 @@ class Sample:
 
     @cached_property
     def difference(self) -> float | None:
-        """How much of what nodes learn is each one's own, over the noise: see `difference_ratio`.
+        """Ratio of the nodes' own parts of the function to the noise: see `difference_ratio`.
 
         None for learners that take first-order steps: their pulls are in units of these.
         """

@@ -30,7 +30,7 @@ class Schedule(Protocol):
 
 @runtime_checkable
 class Foreseen(Protocol):
-    """A schedule that gives many step sizes at once; they must be those of ``at``."""
+    """A schedule that gives many step sizes at once, equal to ``at`` of each."""
 
     def over(self, first: int, steps: int) -> Array:
         """Return eta_t of steps ``first`` to ``first + steps - 1``, (steps,)."""
@@ -337,7 +337,7 @@ class Auto:
     def _eta(self, sample: Sample, calm: float) -> float:
         """Return the step size of a batch where a single sample's is ``calm`` times that of targets without noise."""
         loss, gain = sample.loss, sample.gain
-        # Slopes of logistic losses end at 1, whatever the step; others grow with what a step has gone too far.
+        # Slopes of logistic losses end at 1, whatever the step; others grow with the overshoot of a step.
         steep = loss.quadratic or (sample.classes and loss.curvature > 1.0)
         if sample.classes:
             unit = 2.5 if loss.curvature > 0.0 else 1.0
