@@ -17,7 +17,7 @@ import numpy as np
 from kernelswarm import simulate
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import NoisyCurve, SineRegression, open_curves
-from kernelswarm.simulations.data.splits import ShiftDifferences
+from kernelswarm.simulations.data.dealing import ShiftDifferences
 
 
 @dataclass(frozen=True)

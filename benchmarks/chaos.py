@@ -28,8 +28,7 @@ from kernelswarm import Experiment, simulate
 from kernelswarm.simulations.engine.ray_backend import Ray, keep_ray
 from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.engine.shared_memory import made_by
-from kernelswarm.simulations.running.run import run
-from kernelswarm.simulations.running.simulation import Progress
+from kernelswarm.simulations.running.simulation import Progress, run
 
 SHORTEST, LONGEST = 0.1, 6.0  # seconds between two kills
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.records.paired_differences import LEVEL, step_down
+from kernelswarm.simulations.records.outcome import LEVEL, step_down
 
 ROWS, SEEDS = (2, 3, 5, 16), (3, 4, 5, 6, 7, 8, 10)
 EFFECTS = (1.0, 2.0, 3.0)

@@ -22,8 +22,7 @@ from pathlib import Path
 from kernelswarm import Experiment, simulate
 from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.engine.serial import Serial
-from kernelswarm.simulations.running.run import run
-from kernelswarm.simulations.running.simulation import Progress
+from kernelswarm.simulations.running.simulation import Progress, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -55,7 +55,7 @@ os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0", RAY_task
     RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0")
 import ray
 if same:
-    import kernelswarm.simulations.command.cli, kernelswarm.simulations.running.run, ray.dag
+    import kernelswarm.simulations.command.cli, kernelswarm.simulations.running.simulation, ray.dag
     import kernelswarm.agents.learners.polk, kernelswarm.simulations.engine.cache_warmup, numba.np.arraymath
 
 class Bare:

@@ -27,8 +27,7 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.run import run
-from kernelswarm.simulations.running.simulation import Progress
+from kernelswarm.simulations.running.simulation import Progress, run
 
 FLAT = 20.0  # MB a million rounds
 SHORTEST = 150_000  # rounds

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.simulations.comparison.ranges import ranges
+from kernelswarm.simulations.comparison.candidates import ranges
 from kernelswarm.simulations.comparison.suggest import suggest
 from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError

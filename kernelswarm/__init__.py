@@ -37,19 +37,18 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.parts import build as build_part
     from kernelswarm.simulations.experiment.registry import listed_parts_only
     from kernelswarm.simulations.figures.animation import animate
-    from kernelswarm.simulations.figures.model_plot import plot_model
     from kernelswarm.simulations.figures.plots import draw, draw_comparison
+    from kernelswarm.simulations.figures.result_plots import plot_model
     from kernelswarm.simulations.records.model import Model
     from kernelswarm.simulations.records.model_files import save as save_model
-    from kernelswarm.simulations.records.model_loading import load as load_model
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
+    from kernelswarm.simulations.records.run_folder import load as load_model
     from kernelswarm.simulations.records.run_folder import read as read_run
     from kernelswarm.simulations.records.run_folder import write as write_run
     from kernelswarm.simulations.report.page import write as write_report
     from kernelswarm.simulations.reproductions.report import reproduce
-    from kernelswarm.simulations.running.run import resume, run
-    from kernelswarm.simulations.running.simulation import Simulation, simulate
+    from kernelswarm.simulations.running.simulation import Simulation, resume, run, simulate
     from kernelswarm.simulations.running.state import Progress, State
 
 _PLACES = {
@@ -80,13 +79,13 @@ _PLACES = {
     "draw": "figures.plots:draw",
     "draw_comparison": "figures.plots:draw_comparison",
     "listed_parts_only": "experiment.registry:listed_parts_only",
-    "load_model": "records.model_loading:load",
-    "plot_model": "figures.model_plot:plot_model",
+    "load_model": "records.run_folder:load",
+    "plot_model": "figures.result_plots:plot_model",
     "read_comparison": "comparison.compare:read",
     "read_run": "records.run_folder:read",
     "reproduce": "reproductions.report:reproduce",
-    "resume": "running.run:resume",
-    "run": "running.run:run",
+    "resume": "running.simulation:resume",
+    "run": "running.simulation:run",
     "save_model": "records.model_files:save",
     "simulate": "running.simulation:simulate",
     "suggest": "comparison.suggest:suggest",

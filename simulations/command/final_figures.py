@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.command.progress import duration
+from kernelswarm.simulations.comparison.pilots import Trial
 from kernelswarm.simulations.comparison.search import BEST, TABLE, Search
 from kernelswarm.simulations.comparison.suggest import Suggestion
-from kernelswarm.simulations.comparison.trials import Trial
 from kernelswarm.simulations.core.data_description import DOUBTS
-from kernelswarm.simulations.core.messages import called, last_words, number_of, some, toml
+from kernelswarm.simulations.core.errors import called, last_words, number_of, some, toml
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, short
 from kernelswarm.simulations.records.result import held_out_in, measured_in, own_error
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def as_text(result: Result, width: int = 100) -> str:
     """Return the final figures as aligned lines, and under them, wrapped to ``width``, the run's warnings."""
     from kernelswarm.simulations.engine.scores import BANDS
-    from kernelswarm.simulations.records.series import TWINS, repeated
+    from kernelswarm.simulations.records.result import TWINS, repeated
 
     summary, final = result.summary, result.final
     nodes = number_of(summary["nodes"], "node")

@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Iterator
 
 from kernelswarm.ranges import ranges_of
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import meant, nearest, underscored
+from kernelswarm.simulations.core.errors import InputError, meant, nearest, underscored
 from kernelswarm.simulations.experiment.parts import PARTS, catalogue
 from kernelswarm.simulations.experiment.registry import find, names, plural
 

@@ -22,9 +22,8 @@ from kernelswarm.simulations.command.options import (
     place_option,
 )
 from kernelswarm.simulations.command.printing import show, warnings_in_one_line
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, number_of
 from kernelswarm.simulations.core.interruption import in_words
-from kernelswarm.simulations.core.messages import number_of
 
 
 def list_parts(
@@ -182,8 +181,8 @@ def search(
     Given again, it goes on, and --trials may ask for more. It needs pip install kernelswarm[search].
     """
     from kernelswarm.simulations.command import final_figures, progress
+    from kernelswarm.simulations.comparison.search import Trial
     from kernelswarm.simulations.comparison.search import search as tried
-    from kernelswarm.simulations.comparison.study import Trial
     from kernelswarm.simulations.experiment.variation import parse_vary
 
     varied = parse_vary(vary)

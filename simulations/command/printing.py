@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.core.messages import visible
+from kernelswarm.simulations.core.errors import SimulationError, visible
 
 
 def show(*texts: object, end: str = "\n") -> None:

@@ -14,7 +14,7 @@ from rich.progress import Progress as Display
 from rich.text import Text
 
 from kernelswarm.simulations.core.compiling import Compilation, watch_compilation
-from kernelswarm.simulations.core.messages import number_of, visible
+from kernelswarm.simulations.core.errors import number_of, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,12 +23,10 @@ from kernelswarm.simulations.comparison.comparison_runs import (
     run_all,
 )
 from kernelswarm.simulations.core import parallel
-from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.core.messages import plain
+from kernelswarm.simulations.core.errors import InputError, SimulationError, plain
 from kernelswarm.simulations.core.notebook import watched
-from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment, experiment_from
-from kernelswarm.simulations.experiment.graph_function import given_graph
-from kernelswarm.simulations.experiment.keywords import Keywords
+from kernelswarm.simulations.experiment.experiment import Experiment, Keywords, build_experiment, experiment_from
+from kernelswarm.simulations.experiment.parts import given_graph
 from kernelswarm.simulations.experiment.registry import may_import
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, drawn_keys, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
@@ -89,7 +87,7 @@ def compare(
     tune : bool
         Whether each cell's step size, penalty, ridge and tolerances are searched before, by the same search for all
         and on other seeds than those that are measured, see
-        :func:`kernelswarm.simulations.comparison.best_values.tuned`.
+        :func:`kernelswarm.simulations.comparison.tuning.tuned`.
     pooled : bool
         Whether that search compares the risk on all nodes' data, and not that on each node's own.
     pilot_seeds : int
@@ -111,34 +109,47 @@ def compare(
     tried = {key: plain(values) if isinstance(values, np.ndarray) else values for key, values in vary.items()}
     if isinstance(tried.get("topology"), list | tuple):  # a matrix, edges or neighbours stand for their graph
         tried["topology"] = [_given(value) for value in tried["topology"]]
-    found = cells(experiment.to_dict(), tried)
-    tasks = list(_tasks(experiment, found, seeds))
-    found = _resolved(found, tasks)
+    plan = Plan(tried, seeds, tune, pooled, pilot_seeds)
+    return _compared(experiment, plan, jobs, out, observe, drawing or Drawing(), afresh, numbered)
+
+
+def _compared(
+    experiment: Experiment,
+    plan: Plan,
+    jobs: int | None,
+    out: Path | str | None,
+    observe: Callable[[ComparisonProgress], None] | None,
+    drawing: Drawing,
+    afresh: bool,
+    numbered: bool,
+) -> Comparison:
+    """Run the tasks of a plan, as far as a folder does not hold them yet."""
+    found, tasks = _asked(experiment, plan)
     with ExitStack() as stack:
         folder, made = None, False
         runs: dict[int, Run] = {}
         digests: Digests = {}
         if out is not None:
-            comparison_folder.refuse_unwritable(tried)
+            comparison_folder.refuse_unwritable(plan.vary)
             base = Described(plain(experiment.to_dict()), origins(experiment, digests))
-            opening = comparison_folder.opened(Path(out), base, tried, afresh=afresh, numbered=numbered)
+            opening = comparison_folder.opened(Path(out), base, plan.vary, afresh=afresh, numbered=numbered)
             folder, index, made = stack.enter_context(opening)
         observer = stack.enter_context(watched(observe, "comparison_bar"))
-        if tune:
+        if plan.tune:
             with comparison_folder.unmade(folder if made else None):
-                found = _tuned(tasks, found, tried, pooled, pilot_seeds, jobs, folder, observer)
-            tasks = list(_tasks(experiment, found, seeds))
+                found = _tuned(tasks, found, plan, jobs, folder, observer)
+            tasks = list(_tasks(experiment, found, plan.seeds))
         if folder is not None:
             known = [_described(task, digests) for task in tasks]
-            tasks, index = _placed(tasks, known, found, tried, folder, replace(index, base=base))
+            tasks, index = _placed(tasks, known, found, plan.vary, folder, replace(index, base=base))
             tasks, runs = _earlier(tasks, known)
-            _prepare(experiment, Plan(tried, seeds, tune, pooled, pilot_seeds), folder, index)
+            _prepare(experiment, plan, folder, index)
         run_all(tasks, runs, jobs, observer, folder)
         _refuse_all_failed(runs, folder, made)
         ended = tuple(runs[place] for place in sorted(runs))
-        comparison = Comparison(tuple(tried), tuple(found), ended, folder, drawn_keys(tried))
+        comparison = Comparison(tuple(plan.vary), tuple(found), ended, folder, drawn_keys(plan.vary))
         if folder is not None:
-            _publish(comparison, folder, drawing or Drawing())
+            _publish(comparison, folder, drawing)
     return comparison
 
 
@@ -178,11 +189,9 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
     index = comparison_folder.read_index(folder)
     plan = read_compare(folder / EXPERIMENT)
     experiment = Experiment.from_file(folder / EXPERIMENT, safe=safe)
-    found = cells(experiment.to_dict(), plan.vary)
-    tasks = list(_tasks(experiment, found, plan.seeds))
-    found = _resolved(found, tasks)
+    found, tasks = _asked(experiment, plan)
     if plan.tune:
-        found = tuning.kept_cells(_first(tasks), found, plan.vary, plan.pooled, plan.pilot_seeds, folder)
+        found = tuning.kept_cells(_first(tasks), found, plan, folder)
         tasks = list(_tasks(experiment, found, plan.seeds))
     digests: Digests = {}
     described = [_described(task, digests) for task in tasks]
@@ -236,9 +245,11 @@ def _refuse_all_failed(runs: Mapping[int, Run], folder: Path | None, made: bool)
         raise SimulationError(f"all {len(runs)} runs failed, the first of them: {runs[0].failure}{where}")
 
 
-def _resolved(found: Sequence[Cell], tasks: Sequence[Task]) -> list[Cell]:
-    """Return the cells with defaults: what two rows differ in without being asked is often one of them."""
-    return [replace(cell, config=one.to_dict()) for cell, one in zip(found, _first(tasks), strict=True)]
+def _asked(experiment: Experiment, plan: Plan) -> tuple[list[Cell], list[Task]]:
+    """Return the cells with defaults, which rows often differ in without being asked to, and their runs."""
+    found = cells(experiment.to_dict(), plan.vary)
+    tasks = list(_tasks(experiment, found, plan.seeds))
+    return [replace(cell, config=one.to_dict()) for cell, one in zip(found, _first(tasks), strict=True)], tasks
 
 
 def _first(tasks: Sequence[Task]) -> list[Experiment]:
@@ -249,9 +260,7 @@ def _first(tasks: Sequence[Task]) -> list[Experiment]:
 def _tuned(
     tasks: Sequence[Task],
     found: Sequence[Cell],
-    vary: Mapping[str, Sequence[Any]],
-    pooled: bool,
-    pilot_seeds: int,
+    plan: Plan,
     jobs: int | None,
     folder: Path | None,
     observe: Callable[[ComparisonProgress], None] | None,
@@ -265,7 +274,7 @@ def _tuned(
     count = min(parallel.cores() if jobs is None else jobs, len(found))
     if count > 1:
         compile_once(tasks)
-    return tuning.tuned_cells(_first(tasks), found, vary, pooled, pilot_seeds, count, folder, watch)
+    return tuning.tuned_cells(_first(tasks), found, plan, count, folder, watch)
 
 
 def _described(task: Task, digests: Digests) -> Described:

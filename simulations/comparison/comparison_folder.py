@@ -18,13 +18,12 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm.shallow_json import parse
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import GIVEN_GRAPH, InputError, plain, shown
 from kernelswarm.simulations.core.files import held, write_text
-from kernelswarm.simulations.core.messages import GIVEN_GRAPH, plain, shown
 from kernelswarm.simulations.data.file import File, held_by
 from kernelswarm.simulations.experiment.changes import entries
 from kernelswarm.simulations.experiment.experiment import Experiment, file_paths
-from kernelswarm.simulations.experiment.graph_function import GraphFunction
+from kernelswarm.simulations.experiment.parts import GraphFunction
 from kernelswarm.simulations.experiment.variation import as_table, cells
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.graphml import graphml

@@ -16,10 +16,9 @@ from typing import Any
 from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.simulations.comparison.comparison_folder import AFRESH, identified
 from kernelswarm.simulations.core import parallel
-from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError, plain, toml
 from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.core.machine import one_thread, versions
-from kernelswarm.simulations.core.messages import plain, toml
 from kernelswarm.simulations.engine.cache_warmup import warm_cache
 from kernelswarm.simulations.engine.ray_backend import keep_ray
 from kernelswarm.simulations.engine.serial import Serial
@@ -28,10 +27,9 @@ from kernelswarm.simulations.records import checkpoints, run_folder
 from kernelswarm.simulations.records.checkpoints import FOLDER
 from kernelswarm.simulations.records.outcome import Run, State, run_of
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running import simulation as running
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import Finished, Observer
-from kernelswarm.simulations.running.simulation import Progress, simulate
+from kernelswarm.simulations.running.simulation import Finished, Observer, Progress, simulate
 
 # The remains of an earlier run of a comparison: nothing, a part to resume, or its result.
 
@@ -111,7 +109,7 @@ def start_or_resume(experiment: Experiment, folder: Path, state: State, observe:
     Raises
     ------
     InputError, SimulationError
-        As :func:`kernelswarm.simulations.running.run.run`; or another process writes the run.
+        As :func:`kernelswarm.simulations.running.simulation.run`; or another process writes the run.
     """
     if state == "resumed":
         asked = experiment.to_dict()

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.comparison.candidates import ALIKE, candidates, halve, refine
-from kernelswarm.simulations.comparison.ranges import Range, ranges
-from kernelswarm.simulations.comparison.trials import Search, Trial, refuse_untried
-from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.core.messages import toml
+from kernelswarm.simulations.comparison.candidates import ALIKE, Range, candidates, halve, ranges, refine
+from kernelswarm.simulations.comparison.pilots import Search, Trial, refuse_untried
+from kernelswarm.simulations.core.errors import InputError, SimulationError, toml
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.core.toml_tables import parse
@@ -95,8 +93,7 @@ def suggest(
         Processes at a time; the number of cores when left out. A script that uses several calls this function under
         ``if __name__ == "__main__":``, because each process reads the script again.
     watch : callable, optional
-        Called with the rounds of the present pilots, the number of candidates, and the share done. Where it is left out
-        a notebook shows a bar.
+        Called with the rounds of the pilots, the candidates, and the share done; left out, a notebook shows a bar.
 
     Raises
     ------

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelswarm.simulations.core.messages import last_words, shown, toml
+from kernelswarm.simulations.core.errors import last_words, shown, toml
 from kernelswarm.simulations.experiment.changes import entries, value_at
 from kernelswarm.simulations.experiment.judging import Judgement, Tuned, lower, standard_error
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
-from kernelswarm.simulations.records.outcome import CHANGE, RANKED, label
-from kernelswarm.simulations.records.paired_differences import FEWEST
+from kernelswarm.simulations.records.outcome import CHANGE, FEWEST, RANKED, label
 from kernelswarm.simulations.records.result import measured_in
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.variation import Cell
-    from kernelswarm.simulations.records.outcome import Comparison, Row
-    from kernelswarm.simulations.records.paired_differences import Difference
+    from kernelswarm.simulations.records.outcome import Comparison, Difference, Row
 
 # Notes of a comparison's table on its rows' steps and penalties: the choice for each, or that none was made.
 

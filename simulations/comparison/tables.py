@@ -33,13 +33,11 @@ from kernelswarm.simulations.comparison.table_notes import (
     tuned_keys,
     under,
 )
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, nearest, shown, visible
 from kernelswarm.simulations.core.files import write_text
-from kernelswarm.simulations.core.messages import nearest, shown, visible
 from kernelswarm.simulations.core.notebook import html_table
-from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.outcome import METRICS
-from kernelswarm.simulations.records.series import TWINS
+from kernelswarm.simulations.records.result import TWINS, MeasuredTable
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison, Row

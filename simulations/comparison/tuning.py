@@ -11,16 +11,86 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelswarm.shallow_json import parse
-from kernelswarm.simulations.comparison.best_values import tuned
+from kernelswarm.simulations.comparison.candidates import bracket, candidates, edges, halve, own_ranges
 from kernelswarm.simulations.comparison.comparison_folder import AFRESH, Described, Digests, origins
-from kernelswarm.simulations.comparison.trials import APART
+from kernelswarm.simulations.comparison.pilots import APART, Search, refuse_untried
 from kernelswarm.simulations.core import parallel
-from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError, plain
 from kernelswarm.simulations.core.files import write_text
-from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.judging import Figures, Judgement, Tuned
-from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell
+from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan
+from kernelswarm.simulations.running.network import open_network
+
+# The values that an experiment does best with, found on other seeds than those that are measured.
+
+CANDIDATES = 12
+"""Spread over the ranges, beside the experiment as it is, however many keys there are."""
+
+MEASURED = 20_000
+"""Samples of a pilot that are measured on: in strong noise fewer do not tell penalties apart."""
+
+POLLED = 24
+"""Candidates, at most, that are tried around the best one to have worse ones on all sides of it."""
+
+
+def tuned(
+    experiment: Experiment,
+    pooled: bool = False,
+    watch: Callable[[float], None] | None = None,
+    pilot_seeds: int = PILOT_SEEDS,
+) -> Tuned:
+    """Search the keys of :func:`~kernelswarm.simulations.comparison.candidates.own_ranges`, in this process.
+
+    Successive halving of as many candidates for every experiment, then a pattern search around the best one, see
+    :func:`~kernelswarm.simulations.comparison.candidates.bracket`. Pilots are those of
+    :func:`~kernelswarm.simulations.comparison.suggest.suggest`, with seeds of their own. The candidate with the least
+    risk and the experiment as it is are run with four further seeds. It is taken where it risks less by more than one
+    standard error of the paired differences.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        As it is; its values are one candidate.
+    pooled : bool
+        Whether the risk on the samples of all nodes together is compared, and not that on each node's own.
+    watch : callable, optional
+        Called with about the share that is done.
+    pilot_seeds : int
+        With how many seeds each candidate is tried; its risks are averaged.
+
+    Raises
+    ------
+    InputError
+        The experiment is refused, has too little data, or is of a Markov chain, whose values are not in the data.
+    """
+    report = watch or (lambda share: None)
+    seeds = tuple(range(experiment.seed + APART, experiment.seed + APART + pilot_seeds))
+    first = replace(experiment, seed=seeds[0])
+    found = own_ranges(first)
+    if not found:
+        return Tuned()
+    network = open_network(first)
+    refuse_untried(first, network)
+
+    def build(changes: Mapping[str, Any]) -> Experiment | str:
+        try:
+            return first.with_changes(changes)
+        except InputError as error:
+            return str(error)
+
+    def tell(rounds: int, count: int, share: float) -> None:
+        report(min(1.0, len(search.trials) / (CANDIDATES + 1 + POLLED)))
+
+    search = Search(build, network, candidates(found, CANDIDATES), pooled, None, 1, tell, seeds, MEASURED)
+    finals = bracket(halve(len(search.values), search.longest, search.scores), found, search, POLLED)
+    best = min(finals, key=lambda place: finals[place])
+    keys = tuple(entry.key for entry in found)
+    judgement = search.judged(best)
+    taken = best if judgement.holds else 0
+    sides = edges(taken, finals, found, search)
+    return Tuned(search.trials[taken].values, keys, search.pilots, seeds, sides, judgement)
+
 
 TUNING = "tuning.json"
 """The file in a comparison's folder with the result of each row's search."""
@@ -43,9 +113,7 @@ def refuse(tune: bool, pooled: bool, seeds: int, pilot_seeds: int) -> None:
 def tuned_cells(
     experiments: Sequence[Experiment],
     found: Sequence[Cell],
-    vary: Mapping[str, Any],
-    pooled: bool,
-    pilot_seeds: int,
+    plan: Plan,
     jobs: int,
     folder: Path | None,
     watch: Callable[[int], None],
@@ -58,12 +126,8 @@ def tuned_cells(
         The experiment of each cell, with the comparison's seed.
     found : sequence of Cell
         The cells.
-    vary : mapping
-        The varied keys.
-    pooled : bool
-        Whether the pooled risk is compared.
-    pilot_seeds : int
-        With how many seeds each candidate is tried.
+    plan : Plan
+        The varied keys, the risk that is compared, and the seeds that each candidate is tried with.
     jobs : int
         Processes at a time; a cell is searched by one of them, so that the values are the same for any number.
     folder : Path, optional
@@ -78,11 +142,11 @@ def tuned_cells(
     SimulationError
         A process ended before its search.
     """
-    names = _names(experiments, vary, pooled, pilot_seeds)
+    names = _names(experiments, plan)
     known = {} if folder is None else _read(folder)
     left = [place for place, name in enumerate(names) if name not in known]
     watch(len(found) - len(left))
-    tasks = [_Task(experiments[place], ", ".join(found[place].labels), pooled, pilot_seeds) for place in left]
+    tasks = [_Task(experiments[place], ", ".join(found[place].labels), plan.pooled, plan.pilot_seeds) for place in left]
     with closing(_answers(tasks, jobs)) as answers:
         for place, answer in answers:
             if isinstance(answer, parallel.Lost):
@@ -96,17 +160,10 @@ def tuned_cells(
     return [_with(cell, one, known[name]) for cell, one, name in zip(found, experiments, names, strict=True)]
 
 
-def kept_cells(
-    experiments: Sequence[Experiment],
-    found: Sequence[Cell],
-    vary: Mapping[str, Any],
-    pooled: bool,
-    pilot_seeds: int,
-    folder: Path,
-) -> list[Cell]:
+def kept_cells(experiments: Sequence[Experiment], found: Sequence[Cell], plan: Plan, folder: Path) -> list[Cell]:
     """Return the cells with the values that a folder keeps; a cell that was not tuned as yet is as it is."""
     known = _read(folder)
-    names = _names(experiments, vary, pooled, pilot_seeds)
+    names = _names(experiments, plan)
     return [
         _with(cell, one, known[name]) if name in known else cell
         for cell, one, name in zip(found, experiments, names, strict=True)
@@ -140,12 +197,12 @@ def _with(cell: Cell, experiment: Experiment, found: Tuned) -> Cell:
     return replace(cell, config=experiment.with_changes(found.values).to_dict(), tuned=found)
 
 
-def _names(experiments: Sequence[Experiment], vary: Mapping[str, Any], pooled: bool, pilot_seeds: int) -> list[str]:
+def _names(experiments: Sequence[Experiment], plan: Plan) -> list[str]:
     """Return the key of each cell's search: the same wherever its files lie, another with another seed."""
     digests: Digests = {}
-    more = "" if pilot_seeds == PILOT_SEEDS else f", pilot_seeds = {pilot_seeds}"
+    more = "" if plan.pilot_seeds == PILOT_SEEDS else f", pilot_seeds = {plan.pilot_seeds}"
     texts = [
-        f"{Described(plain(one.to_dict()), origins(one, digests)).identity(vary)}, pooled = {pooled}{more}"
+        f"{Described(plain(one.to_dict()), origins(one, digests)).identity(plan.vary)}, pooled = {plan.pooled}{more}"
         for one in experiments
     ]
     return [hashlib.sha256(text.encode()).hexdigest() for text in texts]

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.shallow_json import parse
-from kernelswarm.simulations.core.messages import number_of, shown
+from kernelswarm.simulations.core.errors import number_of, shown
 
 # The coding of the data's columns as a learner's numbers; fitted once, and kept with a model.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kernelswarm.simulations.core.messages import some
+from kernelswarm.simulations.core.errors import some
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from kernelswarm.graphs.given.names import (
 )
 from kernelswarm.graphs.given.names import Name as Name
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.messages import nearest, number_of, shown, some
+from kernelswarm.simulations.core.errors import nearest, number_of, shown, some
 
 
 def in_order(names: AnyArray) -> AnyArray:

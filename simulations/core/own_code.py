@@ -19,8 +19,7 @@ from typing import Any, get_args
 import numpy as np
 
 from kernelswarm.protocols.contract import AnyForm, BatchLimits, Step
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import InputError, shown
 
 
 class OwnCode:

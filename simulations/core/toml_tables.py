@@ -8,8 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import leaves, shown
+from kernelswarm.simulations.core.errors import InputError, leaves, shown
 
 DEEPEST = 50
 """Tables and lists in one another, at most: what walks through them calls itself once for each."""

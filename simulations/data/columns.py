@@ -21,7 +21,7 @@ from kernelswarm.simulations.core.data_description import (
     Coding,
     Missing,
 )
-from kernelswarm.simulations.core.messages import shown, some, toml
+from kernelswarm.simulations.core.errors import shown, some, toml
 from kernelswarm.simulations.data.csv_dialect import THOUSANDS
 from kernelswarm.simulations.data.gaps import are_gaps
 from kernelswarm.simulations.data.odd_entries import (

@@ -9,12 +9,12 @@ from typing import Literal
 from kernelswarm.arrays import Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Missing
-from kernelswarm.simulations.core.messages import shown, some
+from kernelswarm.simulations.core.errors import shown, some
 from kernelswarm.simulations.data.array_files import read_mat, read_npz, read_svmlight
 from kernelswarm.simulations.data.columns import TimesAs
 from kernelswarm.simulations.data.contract import Source, Stream
 from kernelswarm.simulations.data.csv_dialect import AUTO, Dialect, dialect_of, is_parted_by_blanks
-from kernelswarm.simulations.data.dealing import Dealing, HeldOutRows, Order
+from kernelswarm.simulations.data.dealing import Dealing, HeldOutRows, Order, Split
 from kernelswarm.simulations.data.finite import open_rows
 from kernelswarm.simulations.data.gaps import NaValues, check_codes
 from kernelswarm.simulations.data.in_memory import (
@@ -26,9 +26,7 @@ from kernelswarm.simulations.data.in_memory import (
     require_contents,
 )
 from kernelswarm.simulations.data.reading import call, check_encoding, find
-from kernelswarm.simulations.data.rows import Rows, Task
-from kernelswarm.simulations.data.scaling import Scaling
-from kernelswarm.simulations.data.splits import Split
+from kernelswarm.simulations.data.rows import Rows, Scaling, Task
 from kernelswarm.simulations.data.tables import (
     Columns,
     parted_by_tabs,

@@ -10,12 +10,23 @@ import numpy as np
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Coding, DataDescription, Variables
-from kernelswarm.simulations.core.messages import number_of, shown
+from kernelswarm.simulations.core.errors import number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.columns import learn, with_cycles
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source, freeze
-from kernelswarm.simulations.data.dealing import Dealing, Hand, counted, deal, in_sequence
+from kernelswarm.simulations.data.dealing import (
+    Dealing,
+    Hand,
+    Indices,
+    ShiftDifferences,
+    Split,
+    check_split,
+    counted,
+    deal,
+    in_sequence,
+    offsets,
+)
 from kernelswarm.simulations.data.gaps import filled_forward
 from kernelswarm.simulations.data.rows import (
     Rows,
@@ -24,12 +35,12 @@ from kernelswarm.simulations.data.rows import (
     class_indices,
     given_task,
     numbering,
+    per_own_volume,
     resolve_task,
+    standardized,
     suspected_gaps,
     without_gaps,
 )
-from kernelswarm.simulations.data.scaling import per_own_volume, standardized
-from kernelswarm.simulations.data.splits import Indices, ShiftDifferences, Split, check_split, offsets
 from kernelswarm.simulations.data.suspicious import alike_nodes, far_targets, repeated_rows
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Coding
-from kernelswarm.simulations.core.messages import nearest, shown, some
+from kernelswarm.simulations.core.errors import nearest, shown, some
 from kernelswarm.simulations.data.columns import inputs, numbers
 from kernelswarm.simulations.data.gaps import filled_forward, table_without, together, unmasked
 from kernelswarm.simulations.data.odd_entries import COUNTING

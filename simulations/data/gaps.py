@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kernelswarm.arrays import AnyArray, Array, Booleans
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import CodedColumn, Missing
-from kernelswarm.simulations.core.messages import number_of, shown
+from kernelswarm.simulations.core.errors import number_of, shown
 from kernelswarm.simulations.data.text import entries, is_text, no_truths, parsed, read_text
 from kernelswarm.simulations.data.times import Times, of_column, read_one
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import shown
 from kernelswarm.simulations.data.columns import ManyWords, NoTarget
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.data.frames import are_names

@@ -16,7 +16,7 @@ import numpy as np
 from kernelswarm.arrays import AnyArray
 from kernelswarm.graphs.given.names import names_of
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import shown
 from kernelswarm.simulations.data.array_files import arrays_of, rows_of_arrays
 from kernelswarm.simulations.data.columns import CATEGORIES, ORDERED
 from kernelswarm.simulations.data.frames import arrow, has_categories, in_step, is_frame, named, same_names

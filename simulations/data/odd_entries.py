@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm.simulations.core.data_description import HELD, CodedColumn
-from kernelswarm.simulations.core.messages import shown, toml
+from kernelswarm.simulations.core.errors import shown, toml
 from kernelswarm.simulations.data.csv_dialect import THOUSANDS
 from kernelswarm.simulations.data.text import Entries, Mark, Unlike, looks_numeric, no_truths, odd_among, odd_ones
 from kernelswarm.simulations.data.times import is_called_by_time, of_text

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Protocol, cast
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.messages import choices, nearest, shown, some
+from kernelswarm.simulations.core.errors import choices, nearest, shown, some
 
 GZIP = b"\x1f\x8b"
 

@@ -15,7 +15,7 @@ from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, SHARE, Range, check_range
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import NoisyCurve, node_intervals, open_curves
-from kernelswarm.simulations.data.splits import Split, check_split
+from kernelswarm.simulations.data.dealing import Split, check_split
 
 # Gaussian fields with the correlation exp(-distance / length) at given places, few or very many.
 

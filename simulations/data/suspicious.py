@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.arrays import AnyArray, Array
-from kernelswarm.simulations.core.messages import shown, some
+from kernelswarm.simulations.core.errors import shown, some
 
 # Rows that come again as they are, and nodes that are called alike: what joined files leave behind.
 

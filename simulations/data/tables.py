@@ -12,7 +12,7 @@ import numpy as np
 from kernelswarm.arrays import AnyArray
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import HELD, CodedColumn
-from kernelswarm.simulations.core.messages import choices, shown, some
+from kernelswarm.simulations.core.errors import choices, shown, some
 from kernelswarm.simulations.data.columns import (
     NoTarget,
     by_pandas,

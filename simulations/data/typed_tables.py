@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.shallow_json import TooDeep, require_shallow
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import choices, shown
+from kernelswarm.simulations.core.errors import InputError, choices, shown
 from kernelswarm.simulations.data.frames import odd_object
 from kernelswarm.simulations.data.reading import AUTO, binary, copy_in_utf8, shorten
 

@@ -27,8 +27,7 @@ from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.parameters.summed_duals import DualRule, SummedDuals
 from kernelswarm.protocols.replay import certainty_of
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import InputError, shown
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.failures import Asked

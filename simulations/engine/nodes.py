@@ -18,8 +18,7 @@ from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.links.clocks import JoiningClock
 from kernelswarm.protocols.links.faults import Fault
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown, some
+from kernelswarm.simulations.core.errors import InputError, shown, some
 from kernelswarm.simulations.core.node_names import alike, columns_of_nodes, find_nodes, in_order, node_names
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.dealing import OtherNodesError

@@ -14,11 +14,14 @@ from sklearn.utils.validation import column_or_1d
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import number_of
+from kernelswarm.simulations.core.errors import InputError, number_of
 from kernelswarm.simulations.data.rows import LARGEST
-from kernelswarm.simulations.estimators.judgement import measured_in_units
-from kernelswarm.simulations.estimators.polk_estimator import PolkEstimator, column, untouched_where_refused
+from kernelswarm.simulations.estimators.polk_estimator import (
+    PolkEstimator,
+    column,
+    measured_in_units,
+    untouched_where_refused,
+)
 from kernelswarm.simulations.estimators.rows import (
     NO_WEIGHT,
     Points,

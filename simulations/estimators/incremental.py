@@ -14,8 +14,7 @@ from sklearn.base import clone
 
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Variables
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import nearest
+from kernelswarm.simulations.core.errors import InputError, nearest
 from kernelswarm.simulations.data.rows import LARGEST
 from kernelswarm.simulations.estimators.estimators import (
     OnlineClassifier,

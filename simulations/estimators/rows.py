@@ -20,9 +20,8 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, shown
 from kernelswarm.simulations.core.machine import free
-from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.data.frames import index_of, is_reordered
 from kernelswarm.simulations.data.gaps import together

@@ -19,8 +19,7 @@ from kernelswarm.agents.parts.sample import Sample, spaced
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.parameters.least_squares import learn_at_most
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import InputError, shown
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import LOOKED_AT, PolkEstimator, takes
 from kernelswarm.simulations.estimators.rows import Points, Samples, dense, in_units

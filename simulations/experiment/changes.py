@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown, toml
+from kernelswarm.simulations.core.errors import InputError, shown, toml
 from kernelswarm.simulations.core.toml_tables import DEEPEST, NotTOML, parse
 from kernelswarm.simulations.experiment.parts import default_of, described, kind_of, merge
 from kernelswarm.simulations.experiment.registry import PARTS, find, may_import, names

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 import networkx as nx
 
@@ -27,8 +27,7 @@ from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core import notebook
-from kernelswarm.simulations.core.errors import InputError, RefusedEntry
-from kernelswarm.simulations.core.messages import GIVEN_GRAPH, join, number_of, shown
+from kernelswarm.simulations.core.errors import GIVEN_GRAPH, InputError, RefusedEntry, join, number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.data.contract import Stream
@@ -36,10 +35,39 @@ from kernelswarm.simulations.data.file import File, with_data_of
 from kernelswarm.simulations.data.gaps import are_gaps
 from kernelswarm.simulations.data.in_memory import from_python
 from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
-from kernelswarm.simulations.experiment.graph_function import given_graph, size_of
-from kernelswarm.simulations.experiment.keywords import Tables
-from kernelswarm.simulations.experiment.parts import build, describe, described, fill, written
+from kernelswarm.simulations.experiment.parts import build, describe, described, fill, given_graph, size_of, written
 from kernelswarm.simulations.experiment.registry import find, listed_parts_only, names, part_name
+
+# The keywords of an experiment in Python, for editors and type checkers.
+
+
+class Tables(TypedDict, total=False):
+    """The tables and keys of an experiment file; a part is a name, a table or an object."""
+
+    topology: Any
+    stream: Any
+    learner: Any
+    protocol: Any
+    backend: Any
+    seed: int
+    rounds: int
+    evaluate_every: int
+    checkpoint_every: int
+    schedule: Any
+    links: Any
+    clock: Any
+    evaluation: Any
+    fault: Sequence[Any]
+    strict: bool
+
+
+class Keywords(Tables, total=False):
+    """The tables and keys of an experiment file, and data in memory, as ``build_experiment`` describes them."""
+
+    data: Any
+    test: Any
+    target: str | Sequence[str] | None
+    node: str | Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True)

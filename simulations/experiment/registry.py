@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.core.compiling import keep_by_contents
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.errors import InputError, nearest, shown
 from kernelswarm.simulations.core.own_code import CONTRACTS, OwnCode, is_own, refuse_declared, refuse_signatures
 
 # The import of a named object: from a module of ours, of a user, or of another package.
@@ -316,12 +315,12 @@ PARTS: dict[str, dict[str, str]] = {
         "gaussian_mixture": "kernelswarm.simulations.data.gaussian_mixture:GaussianMixture",
         "sine_regression": "kernelswarm.simulations.data.curves:SineRegression",
         "sensor_field": "kernelswarm.simulations.data.sensor_field:SensorField",
-        "gaussian_density": "kernelswarm.simulations.data.gaussian_density:GaussianDensity",
+        "gaussian_density": "kernelswarm.simulations.data.gaussian_mixture:GaussianDensity",
         "drifting": "kernelswarm.simulations.data.curves:Drifting",
-        "markov_reward": "kernelswarm.simulations.data.markov_reward:MarkovReward",
+        "markov_reward": "kernelswarm.simulations.data.curves:MarkovReward",
         "file": "kernelswarm.simulations.data.file:File",
         "idx": "kernelswarm.simulations.data.array_files:Idx",
-        "openml": "kernelswarm.simulations.data.openml:OpenML",
+        "openml": "kernelswarm.simulations.data.array_files:OpenML",
     },
     "backend": {
         "serial": "kernelswarm.simulations.engine.serial:Serial",

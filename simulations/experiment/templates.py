@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.errors import InputError, nearest, shown
 from kernelswarm.simulations.core.toml_tables import hint_for
 
 TEMPLATE = """\

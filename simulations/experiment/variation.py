@@ -15,14 +15,12 @@ from typing import Any
 
 import networkx as nx
 
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import PART, called, join, nearest, short_name, shown
+from kernelswarm.simulations.core.errors import PART, InputError, called, join, nearest, short_name, shown
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.core.toml_tables import read_file
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value, parse_values
-from kernelswarm.simulations.experiment.graph_function import size_of
 from kernelswarm.simulations.experiment.judging import Tuned
-from kernelswarm.simulations.experiment.parts import kind_of, merge, short_table
+from kernelswarm.simulations.experiment.parts import kind_of, merge, short_table, size_of
 from kernelswarm.simulations.experiment.registry import PARTS, find
 
 # Values of a comparison that are drawn: ``log:0.01:1:8`` in the place of a list.

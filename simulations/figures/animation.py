@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError, number_of, shown
 from kernelswarm.simulations.core.files import whole_file
-from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.figures import curves, functions, network, style
+from kernelswarm.simulations.figures.curves import title
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.network import Edge, node_risks, over_pairs
-from kernelswarm.simulations.figures.run_figures import title
 from kernelswarm.simulations.figures.sheet import look
-from kernelswarm.simulations.records.series import over_network, over_nodes, rows_at
+from kernelswarm.simulations.records.result import over_network, over_nodes, rows_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ import numpy as np
 
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import curves, style
+from kernelswarm.simulations.figures.curves import title
 from kernelswarm.simulations.figures.network import final_risks
-from kernelswarm.simulations.figures.run_figures import title
 from kernelswarm.simulations.figures.sheet import Sheet, keep_outer_labels, legend_entries
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.graphs.layout import positions
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.learned import Learned
-from kernelswarm.simulations.records.series import last_rows
+from kernelswarm.simulations.records.result import last_rows
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.figures import functions, run_figures, style
+from kernelswarm.simulations.figures import curves, functions, style
 from kernelswarm.simulations.figures.learned import Learned, rebuild, reopen
 from kernelswarm.simulations.figures.sheet import Drawing, Sheet, look
 
@@ -55,7 +55,7 @@ def draw(
     drawing = Drawing.asked(format, style, columns, against)
     sheet = Sheet(Path(folder), drawing)
     with look(drawing.style):
-        run_figures.learning_curves(sheet, result)
+        curves.learning_curves(sheet, result)
         if drawing.usual:
             _at_the_end(sheet, result)
         return sheet.finished()
@@ -69,8 +69,8 @@ def _at_the_end(sheet: Sheet, result: Result) -> None:
     except InputError as error:
         warnings.warn(f"the models are not drawn, their configuration cannot be built here: {error}", stacklevel=3)
         learned = None
-    run_figures.deliveries_and_activity(sheet, result, learned)
-    run_figures.network(sheet, result, learned)
+    curves.deliveries_and_activity(sheet, result, learned)
+    curves.network(sheet, result, learned)
     if learned is None or not learned.nodes or learned.inputs not in (1, 2):
         return
     classifies = style.task(result.config) == "classification"
@@ -114,14 +114,14 @@ def draw_comparison(
     reference of each cell, seed by seed; see
     :meth:`~kernelswarm.simulations.records.outcome.Comparison.reference`. :func:`draw` describes the other parameters.
     """
-    from kernelswarm.simulations.figures import comparison_figures
+    from kernelswarm.simulations.figures import cells
 
     drawing = Drawing.asked(format, style, columns, against)
     sheet = Sheet(Path(folder), drawing)
     with look(drawing.style):
-        comparison_figures.learning_curves(sheet, comparison)
+        cells.learning_curves(sheet, comparison)
         if drawing.usual:
-            comparison_figures.final(sheet, comparison)
-            comparison_figures.drawn(sheet, comparison)
-            comparison_figures.differences(sheet, comparison)
+            cells.final(sheet, comparison)
+            cells.drawn(sheet, comparison)
+            cells.differences(sheet, comparison)
         return sheet.finished()

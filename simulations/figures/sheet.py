@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kernelswarm.simulations.core import letters
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, nearest, shown
 from kernelswarm.simulations.core.files import whole_file, write_text
-from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.records.series import AGAINST
+from kernelswarm.simulations.records.result import AGAINST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.core import messages
+from kernelswarm.simulations.core import errors
 from kernelswarm.simulations.records.result import SHARE, unit_of
 
 if TYPE_CHECKING:
@@ -345,5 +345,5 @@ def called(table: Any) -> str:
     ('sensor field', 'wine.csv')
     """
     name = table.get("name", "") if isinstance(table, Mapping) else table
-    found = messages.called(table)
+    found = errors.called(table)
     return found.replace("_", " ") if found == name else found

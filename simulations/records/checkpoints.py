@@ -24,9 +24,8 @@ from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core import archives
 from kernelswarm.simulations.core.data_description import DataDescription
-from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError, plain, shown
 from kernelswarm.simulations.core.files import held
-from kernelswarm.simulations.core.messages import plain, shown
 from kernelswarm.simulations.core.toml_tables import check_depth
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.engine import Snapshots

@@ -14,8 +14,7 @@ import numpy as np
 
 from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.records.measured_table import MeasuredTable
-from kernelswarm.simulations.records.result import Columns, Table
+from kernelswarm.simulations.records.result import Columns, MeasuredTable, Table
 
 if TYPE_CHECKING:
     import pyarrow

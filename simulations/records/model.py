@@ -19,7 +19,7 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Variables
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import shown
 from kernelswarm.simulations.core.node_names import Name
 from kernelswarm.simulations.core.notebook import found as found_lazily
 from kernelswarm.simulations.data.frames import coded_points, points_of

@@ -32,8 +32,7 @@ from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core import archives
 from kernelswarm.simulations.core.data_description import DataDescription, Variables
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import number_of, shown
+from kernelswarm.simulations.core.errors import InputError, number_of, shown
 from kernelswarm.simulations.core.node_names import Name, find_node, node_names
 from kernelswarm.simulations.engine.model_arrays import band_arrays, function_arrays, posterior_arrays
 from kernelswarm.simulations.experiment.parts import build, describe

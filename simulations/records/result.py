@@ -1,10 +1,11 @@
-"""The result of a simulation: its configuration, its network, its measurements and its last models."""
+"""The result of a simulation: its configuration, network, tables of measurements and last models."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,128 @@ from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.simulations.core import notebook
 from kernelswarm.simulations.core.data_description import DataDescription
-from kernelswarm.simulations.core.messages import called, number_of
+from kernelswarm.simulations.core.errors import called, number_of
 from kernelswarm.simulations.core.node_names import Name, node_names
+from kernelswarm.simulations.core.notebook import html_table
 from kernelswarm.simulations.records.graphml import GraphOnDemand, adjacency_of
-from kernelswarm.simulations.records.measured_table import MeasuredTable, measured
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas
+    import polars
+    import pyarrow
+
     from kernelswarm.simulations.records.model import Model
+
+# A table of measurements: columns by their names, which become a data frame of any library.
+
+SHOWN = 8
+"""Rows at either end of a table that a notebook shows."""
+
+
+class MeasuredTable(Mapping[str, AnyArray]):
+    """Columns of equal length by their names.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        The columns, in their order.
+
+    Examples
+    --------
+    >>> table = MeasuredTable({"round": np.array([10, 20]), "risk": np.array([0.5, 0.25])})
+    >>> table["risk"][-1].item()
+    0.25
+    >>> table
+    MeasuredTable(2 rows: round, risk)
+    >>> table.to_arrow().num_rows
+    2
+    """
+
+    def __init__(self, columns: Mapping[str, AnyArray]) -> None:
+        self._columns = {name: np.asarray(column) for name, column in columns.items()}
+
+    def __getitem__(self, name: str) -> AnyArray:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        """Name the columns; their entries would fill pages."""
+        names = list(self)
+        rows = len(self[names[0]]) if names else 0
+        return (
+            f"{type(self).__name__}({number_of(rows, 'row')}: {', '.join(names)})"
+            if names
+            else f"{type(self).__name__}(empty)"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the first and last rows as an HTML table."""
+        rows = len(next(iter(self.values()), ()))
+        if rows <= 2 * SHOWN:
+            places: list[int | None] = list(range(rows))
+        else:
+            places = [*range(SHOWN), None, *range(rows - SHOWN, rows)]
+        columns = [
+            [escape(name), *("…" if place is None else escape(_text(column[place])) for place in places)]
+            for name, column in self.items()
+        ]
+        return f"{html_table(columns)}<p>{number_of(rows, 'row')}</p>"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(_missing("to_pandas", "pandas")) from error
+        return pandas.DataFrame(dict(self))
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a polars data frame.
+
+        Raises
+        ------
+        ImportError
+            polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise ImportError(_missing("to_polars", "polars")) from error
+        return polars.DataFrame(dict(self))
+
+    def to_arrow(self) -> pyarrow.Table:
+        import pyarrow
+
+        return pyarrow.table(dict(self))
+
+
+def measured(columns: Mapping[str, AnyArray]) -> MeasuredTable:
+    return columns if isinstance(columns, MeasuredTable) else MeasuredTable(columns)
+
+
+def _text(entry: Any) -> str:
+    return f"{entry:.6g}" if isinstance(entry, float | np.floating) else str(entry)
+
+
+def _missing(method: str, library: str) -> str:
+    return (
+        f"{method} needs {library}, which is not installed: pip install {library}, or take the table's to_arrow(), or "
+        "its columns, which are arrays"
+    )
+
 
 # The targets' own unit, beside figures that are measured on standardized targets.
 
@@ -266,3 +382,133 @@ class Result:
         """
         found: dict[str, str] = self.summary.get("verdict") or {}
         return found
+
+
+# Columns of a result as arrays over time, with the mean and the band that a figure draws.
+
+AGAINST = {"samples": "samples", "rounds": "round", "scalars": "scalars_sent", "bytes": "bytes_sent"}
+"""The abscissae of learning curves, with their columns in ``result.network``; numbers sent are of the whole network
+since the first round."""
+
+
+TWINS = {"error": "risk", "global_error": "global_risk"}
+"""Errors, and the risks that they are once more in a regression with the squared loss on targets as observed."""
+
+
+def repeated(tables: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the columns of ``TWINS`` that hold nothing but the numbers of their twin, in all tables that have them.
+
+    Parameters
+    ----------
+    tables : iterable of dict of str to array or number
+        Measurements of one or of several runs, a row for each evaluation, or last figures; None is not measured.
+    """
+    found: dict[str, bool] = {}
+    for table in tables:
+        for column, twin in TWINS.items():
+            values, others = (np.asarray(table.get(name), dtype=np.float64) for name in (column, twin))
+            if np.isfinite(values).any():
+                same = np.allclose(values, others, rtol=1e-12, atol=0.0, equal_nan=True)
+                found[column] = found.get(column, True) and same
+    return frozenset(column for column, same in found.items() if same)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Several learning curves of one quantity over the same samples: one column per node, edge or seed."""
+
+    samples: Array  # (T,) samples a node has seen, or what else of AGAINST
+    values: Array  # (T, S)
+
+    @property
+    def mean(self) -> Array:
+        """The mean over the courses, (T,)."""
+        return np.asarray(np.mean(self.values, axis=1), dtype=np.float64)
+
+    def quantiles(self, lower: float = 0.1, upper: float = 0.9) -> tuple[Array, Array]:
+        """Return the two quantiles over the courses, (T,) each."""
+        low, high = np.quantile(self.values, [lower, upper], axis=1)
+        return low, high
+
+    def deviations(self) -> tuple[Array, Array]:
+        """Return mean - s and mean + s, with s the standard deviation over the courses (n - 1 in the denominator).
+
+        Neither leaves the range of the curves, so a band on a logarithmic axis stays positive. A single curve has
+        s = 0.
+        """
+        mean = self.mean
+        if self.values.shape[1] < 2:
+            return mean, mean
+        deviation = np.std(self.values, axis=1, ddof=1)
+        low = np.maximum(mean - deviation, self.values.min(axis=1))
+        high = np.minimum(mean + deviation, self.values.max(axis=1))
+        return np.minimum(low, mean), np.maximum(high, mean)  # rounding must not lift the band off the mean
+
+
+def _table(columns: Table, column: str, keys: tuple[str, ...]) -> tuple[Array, Array] | None:
+    """Arrange a long column as (rounds, one column per key); None where it is missing or has no number at all."""
+    if column not in columns or len(columns["round"]) == 0:
+        return None
+    values = np.asarray(columns[column], dtype=np.float64)
+    rounds, row = np.unique(np.asarray(columns["round"]), return_inverse=True)
+    names = np.stack([np.asarray(columns[key]) for key in keys], axis=1)
+    _, place = np.unique(names, axis=0, return_inverse=True)
+    table = np.full((len(rounds), int(place.max()) + 1), np.nan)
+    table[row, np.ravel(place)] = values
+    table = table[:, np.isfinite(table).any(axis=0)]
+    return (rounds.astype(np.float64), table) if table.size else None
+
+
+def over_nodes(result: Result, column: str, against: str = "samples") -> Series | None:
+    """Return a column of ``result.nodes``, one curve per node; None where the run did not measure it."""
+    table = _table(result.nodes, column, ("node",))
+    samples = _table(result.nodes, "samples", ("node",))
+    if table is None or samples is None:
+        return None
+    if against != "samples":
+        return _over(result, table, against)
+    return _complete(Series(samples[1].mean(axis=1), table[1]))
+
+
+def over_edges(result: Result, column: str, against: str = "samples") -> Series | None:
+    """Return a column of ``result.edges``, one curve per directed edge; None where the protocol has no such thing."""
+    table = _table(result.edges, column, ("source", "target"))
+    return None if table is None else _over(result, table, against)
+
+
+def over_network(result: Result, column: str, against: str = "samples") -> Series | None:
+    """Return a column of ``result.network``, a single curve; None where the run did not measure it."""
+    along = AGAINST[against]
+    if column not in result.network or along not in result.network:
+        return None
+    values = np.asarray(result.network[column], dtype=np.float64)
+    return _complete(Series(np.asarray(result.network[along], dtype=np.float64), values[:, None]))
+
+
+def _over(result: Result, table: tuple[Array, Array], against: str) -> Series | None:
+    """Return the courses of a table over what the network's row of each round says; None where it does not say it."""
+    along = AGAINST[against]
+    if along not in result.network:
+        return None
+    known = np.asarray(result.network["round"], dtype=np.float64)
+    return _complete(Series(np.interp(table[0], known, np.asarray(result.network[along], dtype=np.float64)), table[1]))
+
+
+def _complete(series: Series) -> Series | None:
+    """Drop the rows with a value that is not finite; None when fewer than two rows stay: a point is no curve."""
+    kept = np.isfinite(series.values).all(axis=1)
+    return Series(series.samples[kept], series.values[kept]) if kept.sum() >= 2 else None
+
+
+def rows_at(columns: Table, round: int) -> Table:
+    """Return the rows of an evaluated round, in their order."""
+    chosen = columns.get("round", np.empty(0)) == round
+    return {name: values[chosen] for name, values in columns.items()}
+
+
+def last_rows(columns: Table) -> Table:
+    """Return the rows of the last evaluated round, in their order."""
+    rounds = columns.get("round", np.empty(0))
+    if not len(rounds):
+        return columns
+    return rows_at(columns, np.max(rounds))

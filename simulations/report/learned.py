@@ -10,7 +10,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import functions, style
 from kernelswarm.simulations.figures.learned import Learned, Reopened, rebuild, reopen
-from kernelswarm.simulations.report.digits import COLOR, TABLE, numbers, some
+from kernelswarm.simulations.report.tables import COLOR, TABLE, numbers, some
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.outcome import label
-from kernelswarm.simulations.records.series import repeated
-from kernelswarm.simulations.report.digits import finite, number, numbers, some
+from kernelswarm.simulations.records.result import repeated
+from kernelswarm.simulations.report.tables import finite, number, numbers, some
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison, Run

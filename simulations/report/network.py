@@ -11,9 +11,9 @@ from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.network import arranged, drawn_edges, share_delivered
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.outcome import label
-from kernelswarm.simulations.records.series import repeated
-from kernelswarm.simulations.report.digits import COLOR, MANY, finite, number, numbers, some
+from kernelswarm.simulations.records.result import repeated
 from kernelswarm.simulations.report.learning_curves import over_nodes
+from kernelswarm.simulations.report.tables import COLOR, MANY, finite, number, numbers, some
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.core.messages import toml
+from kernelswarm.simulations.core.errors import toml
 from kernelswarm.simulations.figures import cells, curves, sheet
-from kernelswarm.simulations.figures.model_plot import plot_model
-from kernelswarm.simulations.figures.result_plots import DOTS, picture, png
+from kernelswarm.simulations.figures.result_plots import DOTS, picture, plot_model, png
 from kernelswarm.simulations.report import page
 
 if TYPE_CHECKING:

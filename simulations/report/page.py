@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kernelswarm.simulations.comparison.table_notes import HEADINGS, above, explanation, supported, under
 from kernelswarm.simulations.comparison.tables import once
 from kernelswarm.simulations.core.data_description import DOUBTS
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, number_of
 from kernelswarm.simulations.core.files import write_text
-from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.figures.style import called, readable
 from kernelswarm.simulations.records import measurements, run_folder
 from kernelswarm.simulations.records.outcome import EXPERIMENT, INDEX, RUNS

@@ -8,8 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, cast
 
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.errors import InputError, nearest, shown
 from kernelswarm.simulations.reproductions.contract import Reproduce
 
 # The names of the reproductions: the one table.

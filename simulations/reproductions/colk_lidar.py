@@ -22,8 +22,16 @@ from kernelswarm.simulations.reproductions.colk_outliers import (
     rows_of,
     spread,
 )
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    notes,
+)
 
 SHARE, SIZE = 0.1, 0.5
 """A training target is an outlier with this probability, and gets N(0, SIZE^2); targets lie in [-0.95, 0.03]."""

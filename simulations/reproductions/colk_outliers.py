@@ -18,15 +18,18 @@ from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
+    Curve,
     Figure,
+    Panel,
     Reproduction,
     Request,
+    Row,
     beyond,
+    drawn,
     errs_more,
     notes,
+    rows,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.rows import Row, rows
 
 STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 """The step sizes that a tuned method tries."""

@@ -19,8 +19,16 @@ from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
-from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    mean_curve,
+    notes,
+)
 from kernelswarm.simulations.reproductions.walks import (
     SLACK,
     evenly,

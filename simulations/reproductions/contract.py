@@ -1,17 +1,24 @@
-"""The request for a reproduction of a paper's experiment, and its result."""
+"""The contract of a reproduction: its request, its claims, its figures as data, and the rows that it compares."""
 
 from __future__ import annotations
 
+import math
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.arrays import Array
+from kernelswarm.simulations.experiment.parts import build
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Figure
 
     from kernelswarm.simulations.reproductions.pieces import Shelf
@@ -201,3 +208,205 @@ class Finding:
     def counts(self) -> dict[str, int]:
         """How many rows there are of each kind, as of :func:`count`."""
         return count(self.claims)
+
+
+# Figures as data: panels, each with its curves, and how they are drawn.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values over places; a line across the axes where ``x`` is left out, and one along them where ``y`` is.
+
+    Attributes
+    ----------
+    look : mapping
+        Further keys of matplotlib's lines.
+    band : tuple of array or None
+        Lower and upper ends of a shade.
+    spread : array or None
+        Half the lengths of error bars.
+    """
+
+    x: npt.ArrayLike | None
+    y: npt.ArrayLike | None
+    color: str
+    label: str | None = None
+    dash: Any = "-"
+    marker: str = ""
+    size: float = 4
+    look: Mapping[str, Any] = field(default_factory=dict)
+    band: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    spread: npt.ArrayLike | None = None
+
+    def draw(self, axes: Axes) -> None:
+        look = {"color": self.color, "linestyle": self.dash, "label": self.label, **self.look}
+        if self.x is None:
+            axes.axhline(self.y, **look)  # type: ignore[arg-type]
+        elif self.y is None:
+            axes.axvline(self.x, **look)  # type: ignore[arg-type]
+        elif self.spread is not None:
+            axes.errorbar(self.x, self.y, self.spread, marker=self.marker, markersize=self.size, **look)
+        else:
+            axes.plot(self.x, self.y, marker=self.marker, markersize=self.size, **look)
+        if self.band is not None:
+            axes.fill_between(self.x, *self.band, color=self.color, alpha=0.2, linewidth=0)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves with their axes.
+
+    Attributes
+    ----------
+    log, plain : str
+        The logarithmic axes, and those of them with plain numbers at 1, 2 and 5 of each decade: "", "x", "y" or "xy".
+    ticks : sequence of float
+        Numbers that are written at a logarithmic x axis, where powers of ten are too few.
+    words : sequence of str
+        What is written at 0, 1, ... of the x axis.
+    legend : mapping or None
+        Keys of the legend in it; None for none.
+    axes : mapping
+        Further properties of matplotlib's axes.
+    """
+
+    curves: Sequence[Curve]
+    title: str = ""
+    x: str = ""
+    y: str = ""
+    log: str = ""
+    plain: str = ""
+    ticks: Sequence[float] = ()
+    words: Sequence[str] = ()
+    legend: Mapping[str, Any] | None = None
+    axes: Mapping[str, Any] = field(default_factory=dict)
+
+    def draw(self, axes: Axes) -> None:
+        for curve in self.curves:
+            curve.draw(axes)
+        axes.set(**{f"{axis}scale": "log" for axis in self.log}, title=self.title, xlabel=self.x, ylabel=self.y)
+        for axis in self.plain:
+            _in_numbers(axes.xaxis if axis == "x" else axes.yaxis)
+        if self.words:
+            axes.set_xticks(range(len(self.words)), self.words)
+        if self.ticks:
+            axes.set_xticks(list(self.ticks), [f"{place:g}" for place in self.ticks])
+            axes.tick_params(axis="x", which="minor", labelbottom=False)
+        axes.set(**self.axes)
+        if self.legend is not None:
+            axes.legend(**self.legend)
+
+
+def _in_numbers(axis: Axis) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def drawn(
+    panels: Sequence[Panel],
+    size: tuple[float, float],
+    columns: int = 0,
+    below: int = 0,
+    heading: str = "",
+    of_all: bool = False,
+    **subplots: Any,
+) -> Figure:
+    """Draw panels in rows of so many, all in one row when left out.
+
+    ``below`` is the number of columns of a legend under them: of the first panel's curves, or of all with other labels.
+    """
+    from matplotlib.figure import Figure
+
+    figure, columns = Figure(figsize=size, layout="constrained"), columns or len(panels)
+    places = figure.subplots(-(-len(panels) // columns), columns, squeeze=False, **subplots).ravel()
+    for place in places[len(panels) :]:
+        place.remove()
+    for place, panel in zip(places, panels, strict=False):
+        panel.draw(place)
+    if below:
+        pairs = [
+            pair
+            for place in places[: None if of_all else 1]
+            for pair in zip(*place.get_legend_handles_labels(), strict=True)
+        ]
+        entries = {label: handle for handle, label in pairs}
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=below)
+    if heading:
+        figure.suptitle(heading)
+    return figure
+
+
+def mean_curve(x: npt.ArrayLike, draws: Array, color: str, label: str | None = None, **look: Any) -> Curve:
+    """Return the means over draws, (draws, n)."""
+    return Curve(x, draws.mean(axis=0), color, label, **look)
+
+
+# The learners that are compared with one another, and what the papers print of them: the rows of ``rows.toml``.
+
+
+@dataclass(frozen=True)
+class Row:
+    """A learner of a paper's table or figure.
+
+    Attributes
+    ----------
+    label : str
+        How tables and figures call it.
+    learner : Learner
+        As its table describes it.
+    settings : str
+        What distinguishes it, in words.
+    error, order : float or None
+        What is printed of its error and model order.
+    place : str
+        What is printed of its error, in words with its place.
+    near : float
+        How far an error may lie from the printed one.
+    rival : bool
+        Whether the paper claims that it errs more than its own method.
+    control : bool
+        Whether no paper has it.
+    tuned : bool
+        Whether its step size is the best of several on samples that are used for nothing else.
+    passes : int
+        Over the samples.
+    most : int or None
+        The samples that it learns from; all where left out.
+    """
+
+    label: str
+    learner: Any
+    settings: str = ""
+    error: float | None = None
+    order: int | None = None
+    place: str = ""
+    near: float = math.nan
+    rival: bool = False
+    control: bool = False
+    tuned: bool = False
+    passes: int = 1
+    most: int | None = None
+
+
+def rows(section: str) -> tuple[Row, ...]:
+    """Return the rows of a section of ``rows.toml``; keys of its table ``shared`` are laid under each learner's."""
+    found = table(section)
+    shared = found.get("shared", {})
+    return tuple(
+        Row(label, **{**entry, "learner": build("learner", {**shared, **entry["learner"]})})
+        for label, entry in found["rows"].items()
+    )
+
+
+def table(section: str) -> Mapping[str, Any]:
+    """Return a section of ``rows.toml`` as it is."""
+    section_found: Mapping[str, Any] = _sections()[section]
+    return section_found
+
+
+@cache
+def _sections() -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / "rows.toml").read_text(encoding="utf-8"))

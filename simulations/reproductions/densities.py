@@ -17,7 +17,7 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.panels import Curve
+from kernelswarm.simulations.reproductions.contract import Curve
 from kernelswarm.simulations.reproductions.walks import followed, single_steps
 
 FINE = (np.arange(1000.0)[:, None] + 0.5) / 1000.0

@@ -9,9 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.rows import table
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    notes,
+    table,
+)
 from kernelswarm.simulations.reproductions.survey_networks import ended
 
 Table = Mapping[str, Any]

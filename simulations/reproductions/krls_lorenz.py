@@ -12,9 +12,18 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.rows import Row, rows
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    Row,
+    drawn,
+    notes,
+    rows,
+)
 
 # The Lorenz series of the Kernel Adaptive Filtering Toolbox, and the published recursion of KRLS on it.
 

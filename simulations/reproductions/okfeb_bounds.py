@@ -13,8 +13,17 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import MovingAverage
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    mean_curve,
+    notes,
+)
 from kernelswarm.simulations.reproductions.walks import listed, named
 
 KERNEL = Gaussian(1.0)

@@ -18,10 +18,13 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
+    Curve,
     Figure,
+    Panel,
     Reproduction,
     Request,
     beyond,
+    drawn,
     errs_more,
     notes,
 )
@@ -34,7 +37,6 @@ from kernelswarm.simulations.reproductions.okfeb_spheres import (
     inverse_root,
     mismatches,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 
 class Activity(NamedTuple):

@@ -20,10 +20,13 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
+    Curve,
     Figure,
+    Panel,
     Reproduction,
     Request,
     beyond,
+    drawn,
     errs_more,
     notes,
 )
@@ -41,7 +44,6 @@ from kernelswarm.simulations.reproductions.data_sets import (
     slices,
     years,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 0.8)
 REGULARIZATION = 1e-6

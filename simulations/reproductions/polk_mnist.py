@@ -15,15 +15,17 @@ from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
     Figure,
+    Panel,
     Reproduction,
     Request,
+    Row,
+    drawn,
     errs_more,
     notes,
+    rows,
     spread,
 )
 from kernelswarm.simulations.reproductions.data_sets import CLASSES, MNIST, ROWS, Digits, both, libsvm
-from kernelswarm.simulations.reproductions.panels import Panel, drawn
-from kernelswarm.simulations.reproductions.rows import Row, rows
 from kernelswarm.simulations.reproductions.walks import LAST, Course, averaged, course, ends, stacked
 
 DATA, FILES = MNIST, ("mnist",)

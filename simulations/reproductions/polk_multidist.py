@@ -23,15 +23,18 @@ from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
+    Curve,
     Figure,
+    Panel,
     Reproduction,
     Request,
+    Row,
     beyond,
+    drawn,
     errs_more,
     notes,
+    rows,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.rows import Row, rows
 from kernelswarm.simulations.reproductions.walks import Course, averaged, course, ends, percent, stacked
 
 CANDIDATES = 300

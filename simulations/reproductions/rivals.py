@@ -11,9 +11,8 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Curve, Panel, Reproduction, Request, drawn, errs_more
 from kernelswarm.simulations.reproductions.data_sets import HOUSING, HOUSING_FILE
-from kernelswarm.simulations.reproductions.grids import Setting, best, untried
 from kernelswarm.simulations.reproductions.methods import (
     EVALUATIONS,
     LAST,
@@ -23,11 +22,13 @@ from kernelswarm.simulations.reproductions.methods import (
     WITHOUT_HOUSING,
     Family,
     Method,
+    Setting,
     Task,
+    best,
     housing_by_location,
     run,
+    untried,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.pieces import computed
 
 if TYPE_CHECKING:

@@ -8,9 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.data.gaussian_density import GaussianDensity
+from kernelswarm.simulations.data.gaussian_mixture import GaussianDensity
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes, spread
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    notes,
+    rows,
+    spread,
+)
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     DensityCurve,
@@ -20,8 +31,6 @@ from kernelswarm.simulations.reproductions.densities import (
     named,
     stroke,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.rows import rows
 
 TRAINING, TEST, EPOCHS, DRAWS = 10211, 1001, 8, 5
 FLOORS = (1e-6, 1e-3, 1e-1)

@@ -10,11 +10,20 @@ import numpy as np
 from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes, spread
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    notes,
+    rows,
+    spread,
+)
 from kernelswarm.simulations.reproductions.data_sets import CLASSES, MNIST, ROWS, Digits, both, libsvm
 from kernelswarm.simulations.reproductions.densities import STROKES
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.rows import rows
 from kernelswarm.simulations.reproductions.walks import Course, averaged, course, single_steps, stacked
 
 DATA, FILES = MNIST, ("mnist",)

@@ -12,7 +12,16 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.csv_dialect import Dialect
 from kernelswarm.simulations.data.reading import find
 from kernelswarm.simulations.data.tables import Columns, read_csv
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    notes,
+    rows,
+)
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     RIDGES,
@@ -24,8 +33,6 @@ from kernelswarm.simulations.reproductions.densities import (
     named,
     stroke,
 )
-from kernelswarm.simulations.reproductions.panels import Panel, drawn
-from kernelswarm.simulations.reproductions.rows import rows
 
 FARTHEST = 40.0
 """Shots from so many feet or more are left out, and distances divided by it."""

@@ -9,8 +9,17 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more, spread
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Panel,
+    Reproduction,
+    Request,
+    beyond,
+    drawn,
+    errs_more,
+    spread,
+)
 from kernelswarm.simulations.reproductions.survey_networks import ended
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
+    Curve,
     Figure,
     Reproduction,
     Request,
@@ -19,7 +20,6 @@ from kernelswarm.simulations.reproductions.contract import (
     errs_more,
     notes,
 )
-from kernelswarm.simulations.reproductions.panels import Curve
 from kernelswarm.simulations.reproductions.survey_networks import (
     GRAPHS,
     SINE,

@@ -12,10 +12,19 @@ from kernelswarm.agents.learners.dual_sgd import DualSgd
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, errs_more, notes
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Curve,
+    Figure,
+    Panel,
+    Reproduction,
+    Request,
+    drawn,
+    errs_more,
+    notes,
+    rows,
+)
 from kernelswarm.simulations.reproductions.polk_multidist import BATCH, SAMPLES, TEST
-from kernelswarm.simulations.reproductions.rows import rows
 from kernelswarm.simulations.reproductions.walks import Course, averaged, course, ends, percent, stacked
 
 ROWS, OUTPUTS = rows("survey-figure2"), 5

@@ -12,8 +12,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.reproductions.contract import Figure, Request
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.contract import Curve, Figure, Panel, Request, drawn
 from kernelswarm.simulations.running.simulation import simulate
 
 # Runs of the networks of reproductions: an experiment by its tables, and the columns of its record.

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, notes
-from kernelswarm.simulations.reproductions.panels import Curve
+from kernelswarm.simulations.reproductions.contract import Claim, Curve, Figure, Reproduction, Request, notes
 from kernelswarm.simulations.reproductions.survey_networks import FIELD, GRAPHS, SIZES, Outcome, arrays, draw, measured
 
 TOLERANCES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e9)

@@ -12,14 +12,16 @@ import numpy as np
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
+    Curve,
     Figure,
+    Panel,
     Reproduction,
     Request,
     beyond,
+    drawn,
     errs_more,
     notes,
 )
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.survey_networks import FIELD, SINE, Outcome, graph, mean, outcome
 from kernelswarm.simulations.reproductions.walks import log_log, slope
 

@@ -17,8 +17,7 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, spread
-from kernelswarm.simulations.reproductions.panels import Curve, mean_curve
+from kernelswarm.simulations.reproductions.contract import Claim, Curve, mean_curve, spread
 
 # A learner's course: its figures along a stream of samples.
 

@@ -17,7 +17,7 @@ from kernelswarm.agents.parts.plain_parts import loss_values
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.simulations.core.data_description import Variables
-from kernelswarm.simulations.core.messages import number_of
+from kernelswarm.simulations.core.errors import number_of
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source
 from kernelswarm.simulations.data.pooled import members
 from kernelswarm.simulations.engine.measure import AT_ONCE, Report

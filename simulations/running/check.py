@@ -18,8 +18,8 @@ from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.replay import certainty_of, replay_of
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.core.data_description import DOUBTS
+from kernelswarm.simulations.core.errors import number_of, shown, some
 from kernelswarm.simulations.core.machine import one_thread
-from kernelswarm.simulations.core.messages import number_of, shown, some
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.data.pooled import TravellingSamples, links_of, sample_bytes

@@ -38,8 +38,15 @@ from kernelswarm.simulations.running.batch import BatchBackend, Regret
 from kernelswarm.simulations.running.ending import Ending, Recorder, arrays_of, baseline_of, result_of
 from kernelswarm.simulations.running.footprint import record, require
 from kernelswarm.simulations.running.network import Network, open_network
-from kernelswarm.simulations.running.own_columns import CallbackError, OwnColumns, joined_columns
-from kernelswarm.simulations.running.state import Progress, Reading, State, Timing
+from kernelswarm.simulations.running.state import (
+    CallbackError,
+    OwnColumns,
+    Progress,
+    Reading,
+    State,
+    Timing,
+    joined_columns,
+)
 
 # Whether a checkpoint is of an experiment's network and agents: asked before any of them goes on.
 

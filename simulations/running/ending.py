@@ -22,9 +22,8 @@ from kernelswarm.simulations.engine.measure import BYTES, Report
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.engine.nodes import places_without_data, sound, without_data
 from kernelswarm.simulations.engine.scores import BANDS
-from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
-from kernelswarm.simulations.records.result import Columns, Result
+from kernelswarm.simulations.records.result import Columns, MeasuredTable, Result
 from kernelswarm.simulations.running import unsuited as kernel_reach
 from kernelswarm.simulations.running import verdict
 from kernelswarm.simulations.running.baseline import Baseline, TrainingRows, advice, baseline

@@ -22,8 +22,7 @@ from kernelswarm.protocols.links.realization import rounds_ahead
 from kernelswarm.protocols.parameters.summed_duals import Counted, SummedDuals
 from kernelswarm.protocols.replay import certainty_of, replay_of
 from kernelswarm.simulations.core import machine
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import InputError, shown
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.synthetic import CHUNK, HELD, SyntheticSource
 from kernelswarm.simulations.engine.block import AgentPlan

@@ -1,5 +1,7 @@
 """From an experiment to its agents: the graph, the opened stream, one plan for each agent."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Listed
@@ -12,30 +14,28 @@ import numpy as np
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.arrays import Array
 from kernelswarm.graphs.adjacency import Adjacency, Graph, SpanningTree, distances_from, from_edges, spanning_tree
-from kernelswarm.graphs.directed import asks
+from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.files import File, read_graph
+from kernelswarm.graphs.schedules import Sequence
 from kernelswarm.graphs.validation import as_network, require_sound
 from kernelswarm.protocols.contract import Neighborhood, TreePlace, every_of, fulfils, spans
 from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.core.compiling import uncollected
-from kernelswarm.protocols.links.realization import Conditions
+from kernelswarm.protocols.links.realization import Conditions, Timetable
 from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, shown
 from kernelswarm.simulations.core.machine import one_thread
-from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.data.checked import opened
-from kernelswarm.simulations.data.contract import Source, absences
+from kernelswarm.simulations.data.contract import Source, absences, opened
 from kernelswarm.simulations.data.faulty import NoSamples
 from kernelswarm.simulations.data.pooled import FloodedSource, PooledSource, TravellingSamples, members
 from kernelswarm.simulations.engine.banded import with_bands
 from kernelswarm.simulations.engine.block import AgentPlan
-from kernelswarm.simulations.engine.conditions import link_conditions
 from kernelswarm.simulations.engine.failures import Asked
 from kernelswarm.simulations.engine.matching import (
     refuse_coarse,
@@ -63,6 +63,29 @@ from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.running.footprint import Bounded, functions, messages, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import refuse_misfit, resolved, words
+
+# An experiment's links, clock and changing edges, as a round uses them.
+
+
+def link_conditions(experiment: Experiment, adjacency: Adjacency) -> Conditions:
+    """Return an experiment's links, clock and changing edges, with the key of their random numbers.
+
+    Raises
+    ------
+    InputError
+        The schedule cannot switch this network.
+    """
+    first, second = generator(experiment.seed, Role.LINKS_AND_CLOCK).integers(2**32, size=2).tolist()
+    timetable = None
+    if not experiment.schedule.constant:
+        schedule = experiment.schedule
+        if isinstance(schedule, Sequence) and adjacency.names is not None:
+            schedule = schedule.called(adjacency.names, adjacency.labels.tolist())
+        timetable = Timetable(schedule, adjacency.labels, adjacency.edges, (first, second))
+        with Asked("topology.schedule", experiment.schedule):
+            timetable.rounds(0, 1, np.zeros(0, dtype=np.int64))
+    return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(adjacency))
+
 
 LARGEST_GRAPH = 6 * 10**9
 """Bytes that the largest simulated network takes at most while it is made."""

@@ -19,8 +19,7 @@ from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.parameters.contract import AnyRule
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import number_of, shown
+from kernelswarm.simulations.core.errors import InputError, number_of, shown
 from kernelswarm.simulations.core.own_code import OwnCode, is_own
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import NodeSource, Source

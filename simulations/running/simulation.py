@@ -1,29 +1,48 @@
-"""One simulation from start to end, in one go or step by step: agents, rounds, evaluations, result."""
+"""One simulation from start to end, in one go or step by step, with or without a run folder."""
 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Generator, Iterator, Sequence
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from inspect import GEN_SUSPENDED, getgeneratorstate
+from pathlib import Path
 from types import TracebackType
-from typing import Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from kernelswarm.agents.nodes.node import DivergenceError
-from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.core.messages import number_of, shown
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.simulations.core.errors import (
+    GIVEN_GRAPH,
+    InputError,
+    SimulationError,
+    listed,
+    number_of,
+    plain,
+    shown,
+)
+from kernelswarm.simulations.core.files import held
+from kernelswarm.simulations.core.machine import versions
 from kernelswarm.simulations.core.notebook import watched
+from kernelswarm.simulations.core.toml_tables import NotTOML, parse
+from kernelswarm.simulations.data.file import held_by, with_data_in
 from kernelswarm.simulations.engine.engine import EngineError
-from kernelswarm.simulations.experiment.experiment import Experiment, experiment_from
-from kernelswarm.simulations.experiment.keywords import Keywords
-from kernelswarm.simulations.records.checkpoints import Checkpoints
+from kernelswarm.simulations.experiment.experiment import Experiment, Keywords, digests, experiment_from, refuse_changed
+from kernelswarm.simulations.experiment.registry import listed_parts_only, may_import, names_code
+from kernelswarm.simulations.records import run_folder
+from kernelswarm.simulations.records.checkpoints import FOLDER, Checkpoint, Checkpoints, newest, paths
 from kernelswarm.simulations.records.result import Result
+from kernelswarm.simulations.records.run_folder import require_whole
 from kernelswarm.simulations.running.driver import Driver
-from kernelswarm.simulations.running.own_columns import Callback, CallbackError, OwnColumns
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.state import Callback, CallbackError, OwnColumns, State
 from kernelswarm.simulations.running.state import Progress as Progress
-from kernelswarm.simulations.running.state import State
 
 Observer = Callable[[Progress], None]
 
@@ -47,7 +66,7 @@ def simulate(
     checkpoints : Checkpoints, optional
         The run folder for measurements and checkpoints, and the checkpoint to resume from. Checkpoints are written
         every ``checkpoint_every`` rounds and at SIGINT, SIGTERM or SIGHUP. Without it the result is in memory alone.
-        :func:`~kernelswarm.simulations.running.run.run` makes one.
+        :func:`~kernelswarm.simulations.running.simulation.run` makes one.
     callbacks : sequence of callables
         Called with a :class:`~kernelswarm.simulations.running.state.State` after each evaluation. One may return a
         dict of columns for the tables: a number for the network's, an array with an entry for each node or directed
@@ -245,3 +264,269 @@ class Simulation:
         partial = self._driver.result({}, "failed", str(failure), kind)
         self._ended = SimulationError(str(failure), node=node, round=done, partial=partial)
         return self._ended
+
+
+# Runs that leave a run folder: started, interrupted, and gone on with.
+
+CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
+"""Keys that a resumed run may change: the rounds done do not depend on them."""
+
+
+class Finished(NamedTuple):
+    """A run that is complete, and whether it was before the call."""
+
+    result: Result
+    folder: Path
+    before: bool = False
+
+
+def run(
+    experiment: Experiment | None = None,
+    folder: str | Path | None = None,
+    observe: Observer | None = None,
+    *,
+    callbacks: Sequence[Callback] = (),
+    **tables: Unpack[Keywords],
+) -> Finished:
+    """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
+
+    The folder is made when the first round begins, and measurements are written at once. The tables of the result are
+    read from it a column at a time, when they are used.
+
+    Parameters
+    ----------
+    experiment : Experiment, optional
+        The experiment; in its place ``tables`` may describe it.
+    folder : str or Path
+        The run folder; a taken name gets a number. Data in memory are written into it.
+    observe : callable, optional
+        Called with the progress, about twice a second. When left out, a notebook shows a bar.
+    callbacks : sequence of callables
+        Called after each evaluation, as :func:`~kernelswarm.simulations.running.simulation.simulate` says; their
+        columns are in the folder's tables.
+    **tables
+        The experiment, as :func:`~kernelswarm.simulations.experiment.experiment.build_experiment` takes it.
+
+    Raises
+    ------
+    InputError, SimulationError
+        As :func:`~kernelswarm.simulations.running.simulation.simulate`; what was measured before a failure is in the
+        folder.
+    """
+    if folder is None:
+        raise InputError("folder is missing: name the run folder, such as folder='runs/first', or call simulate")
+    experiment = experiment_from(experiment, tables)
+    folder = Path(folder)
+    data = digests(experiment) if experiment.checkpoint_every else {}
+    held = held_by(experiment.stream)
+    with closing(Checkpoints(folder, data, beside=None if held is None else held.write)) as checkpoints:
+        return _run_and_write(experiment, observe, callbacks, checkpoints)
+
+
+def resume(
+    folder: str | Path,
+    changes: Sequence[str] = (),
+    observe: Observer | None = None,
+    safe: bool = False,
+    *,
+    callbacks: Sequence[Callback] = (),
+) -> Finished:
+    """Resume a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The run folder; a run that is complete is returned as it is.
+    changes : sequence of str
+        Such as "rounds=1000" or "backend.name=ray": the rounds, the backend, ``evaluate_every`` and
+        ``checkpoint_every`` may change.
+    observe : callable, optional
+        Called with the progress, about twice a second. When left out, a notebook shows a bar.
+    safe : bool
+        Whether parts that the run folder names as "package.module:Class" are refused, so that no code of its choice
+        is run.
+    callbacks : sequence of callables
+        The same as when the run began, if it had some: their columns of the tables go on.
+
+    Raises
+    ------
+    InputError
+        There is no sound checkpoint, another key or a data file has changed, or another process writes the run.
+    SimulationError
+        As :func:`run`.
+    """
+    folder = Path(folder)
+    run_folder.require_folder(folder)
+    with listed_parts_only(safe), ExitStack() as stack:
+        if _ended_early(folder):
+            try:
+                (folder / FOLDER).mkdir(exist_ok=True)
+            except OSError as error:
+                raise SimulationError(f"{folder} may not be written: {error.strerror or error}") from error
+        if (folder / FOLDER).is_dir():
+            stack.enter_context(held(folder / FOLDER))
+        return _resumed(folder, changes, observe, callbacks)
+
+
+def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None, callbacks: Sequence[Callback]) -> Finished:
+    result = _result(folder)
+    if result is not None and not changes and result.summary["rounds"] >= result.config["rounds"]:
+        return Finished(result, folder, before=True)
+    if _ended_early(folder):
+        return _begun_again(folder, changes, observe, callbacks)
+    since = newest(folder) if result is None or paths(folder / FOLDER) else None
+    own = since.folder if since is not None and names_code(_config(folder)) and may_import() else None
+    if own is not None and own not in sys.path:
+        sys.path.append(own)  # the user's own modules lie there, and hide none of others
+    experiment = _described(folder, changes)
+    for known in (since, result):
+        if known is not None:
+            _refuse_changes(folder, known.config, experiment)
+    if result is not None:
+        done: int = result.summary["rounds"]
+        # The experiment may ask for more rounds than there are data.
+        if experiment.rounds <= done or open_network(experiment).rounds <= done:
+            return Finished(result, folder, before=True)
+    since = newest(folder) if since is None else since
+    if experiment.rounds < since.round:
+        raise InputError(f"rounds = {experiment.rounds} must be at least {since.round}: so many rounds are done")
+    data = digests(experiment)
+    refuse_changed(experiment, since.data, data, f"kernelswarm run {folder / 'config.toml'}")
+    _compare_versions(since)
+    return _run_and_write(experiment, observe, callbacks, Checkpoints(folder, data, since))
+
+
+def _ended_early(folder: Path) -> bool:
+    """Return whether a run that writes checkpoints has ended before the first of them."""
+    every = _config(folder).get("checkpoint_every", 0)
+    return bool(every) and not (folder / "summary.json").exists() and not paths(folder / FOLDER)
+
+
+def _begun_again(
+    folder: Path, changes: Sequence[str], observe: Observer | None, callbacks: Sequence[Callback]
+) -> Finished:
+    """Run a run again in its folder, after it was stopped before its first checkpoint."""
+    experiment = _described(folder, changes)
+    _refuse_changes(folder, _described(folder, ()).to_dict(), experiment)
+    return _run_and_write(experiment, observe, callbacks, Checkpoints(folder, digests(experiment), anew=True))
+
+
+def _result(folder: Path) -> Result | None:
+    """Return the result in the folder of a complete run, or None if rounds are left or the run has failed.
+
+    Raises
+    ------
+    InputError
+        The folder is none of a run or is damaged.
+    """
+    if not (folder / "config.toml").is_file():
+        raise InputError(f"{folder} is no run folder: it holds no config.toml")
+    if not (folder / "summary.json").is_file():
+        return None
+    result = run_folder.read(folder)
+    try:
+        require_whole(result.config, result.summary)
+    except ValueError as error:
+        raise InputError(
+            f"{folder} is not what a run wrote: {error}: kernelswarm run {folder / 'config.toml'} runs it anew"
+        ) from error
+    return None if result.failed else result
+
+
+def _run_and_write(
+    experiment: Experiment, observe: Observer | None, callbacks: Sequence[Callback], checkpoints: Checkpoints
+) -> Finished:
+    def written(result: Result) -> Finished:
+        if checkpoints.measured is None:
+            return Finished(result, run_folder.write(result, checkpoints.folder))
+        return Finished(run_folder.complete(result, checkpoints.folder), checkpoints.folder)
+
+    try:
+        result = simulate(experiment, observe, checkpoints, callbacks=callbacks)
+    except SimulationError as error:
+        if error.partial is None:
+            raise
+        partial, place, _ = written(error.partial)
+        text = f"{error}; what was measured until then is in {place}"
+        if isinstance(error.__cause__, EngineError) and checkpoints.last is not None:
+            text += f"; {checkpoints.command} goes on from round {checkpoints.last:,}"
+        raise SimulationError(text, node=error.node, round=error.round, partial=partial) from error
+    except KeyboardInterrupt as stop:
+        if checkpoints.measured is not None:
+            with suppress(OSError):  # without room on the disk it is lost, as after a kill
+                checkpoints.measured.sync()
+        stop.add_note(_left(checkpoints))
+        raise
+    return written(result)
+
+
+def _left(checkpoints: Checkpoints) -> str:
+    """Return the message for a run stopped in the middle of a round: the files that it left, and the way to go on."""
+    if checkpoints.last is not None:
+        return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
+    folder = checkpoints.folder
+    if checkpoints.measured is None:
+        return "no round had begun, and nothing is kept: give the command again, with checkpoint_every to keep rounds"
+    if _ended_early(folder):
+        return f"{checkpoints.command} begins it again from the first round"
+    return (
+        f"what was measured until then is in {folder}, and kernelswarm plot {shlex.quote(str(folder))} draws it; "
+        f"kernelswarm run {shlex.quote(str(folder / 'config.toml'))} begins it anew"
+    )
+
+
+def _described(folder: Path, changes: Sequence[str]) -> Experiment:
+    """Return the experiment of a run folder with some changes."""
+    experiment = Experiment.from_file(folder / "config.toml", changes)
+    table = _config(folder).get("topology", {})
+    given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
+    # The network was a graph from Python, and is described as one again.
+    if given == GIVEN_GRAPH:
+        experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
+    try:
+        return replace(experiment, stream=with_data_in(experiment.stream, folder))
+    except ValueError as error:
+        raise InputError(f"stream.{error}") from error
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """Read the tables of a run folder's experiment; empty for invalid TOML, which `Experiment.from_file` refuses."""
+    try:
+        return parse((folder / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, NotTOML):
+        return {}
+
+
+def _refuse_changes(folder: Path, before: Mapping[str, Any], experiment: Experiment) -> None:
+    old, new = dict(_entries(plain(before))), dict(_entries(plain(experiment.to_dict())))
+    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    changed = [key for key in changed if key.split(".")[0] not in CHANGEABLE]
+    if experiment.evaluation.regret and old["rounds"] != new["rounds"]:
+        raise InputError(
+            f"rounds = {new['rounds']} must stay {old['rounds']} with evaluation.regret = true, which is measured "
+            "against what fits the samples of all rounds; "
+            f"kernelswarm run {folder / 'config.toml'} --set rounds=... runs another one"
+        )
+    if changed:
+        key = changed[0]
+        given, was = (shown(table[key]) if key in table else "not set" for table in (new, old))
+        raise InputError(
+            f"{key} is {given} and was {was} when the run began: a run that is resumed may change only "
+            f"{listed(CHANGEABLE)}; kernelswarm run {folder / 'config.toml'} --set {key}=... runs another one"
+        )
+
+
+def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _entries(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def _compare_versions(since: Checkpoint) -> None:
+    now = versions()
+    others = [name for name in now if name not in ("kernelswarm", "ray") and since.versions.get(name) != now[name]]
+    if others:
+        differing = ", ".join(f"{name} {since.versions.get(name, '?')} then and {now[name]} now" for name in others)
+        warnings.warn(f"other versions than when the run began ({differing}): last digits may differ", stacklevel=3)

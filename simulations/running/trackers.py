@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import tomli_w
 
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import leaves, nearest, plain, shown
+from kernelswarm.simulations.core.errors import InputError, leaves, nearest, plain, shown
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.state import State
 

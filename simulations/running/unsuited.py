@@ -15,7 +15,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import StackedRule, fulfils
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.data_description import Variables
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import shown
 from kernelswarm.simulations.data.contract import HeldOut, Source
 from kernelswarm.simulations.data.pooled import members
 from kernelswarm.simulations.engine.block import AgentPlan

@@ -11,7 +11,7 @@ from kernelswarm.graphs.diagnostics import in_parts
 from kernelswarm.protocols.contract import spans
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.protocols.replay import replay_of
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import shown
 from kernelswarm.simulations.engine.measure import Report
 from kernelswarm.simulations.running.baseline import Baseline
 from kernelswarm.simulations.running.unsuited import remedy

@@ -9,7 +9,7 @@ from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import ready
-from kernelswarm.simulations.testing.properties import (
+from kernelswarm.simulations.testing.networks import (
     checked,
     compiled_form,
     require,

@@ -19,15 +19,16 @@ from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.simulations.data.contract import NodeSource
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
-from kernelswarm.simulations.testing.properties import (
+from kernelswarm.simulations.testing.networks import (
     checked,
     compiled_form,
     require,
     require_close,
     require_equal,
     require_shape,
+    require_the_same_bits,
     sealed,
+    small_network,
 )
 
 STEPS = 12

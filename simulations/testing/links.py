@@ -17,7 +17,7 @@ from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.protocols.links.arrivals import Delay, EdgeFacts, Loss
 from kernelswarm.protocols.links.clocks import Clock, ForgettingClock, JoiningClock
 from kernelswarm.protocols.links.distortion import QUANTILE, Noise
-from kernelswarm.simulations.testing.properties import checked, require, require_equal, sealed
+from kernelswarm.simulations.testing.networks import checked, require, require_equal, sealed
 
 ROUNDS = 600
 

@@ -10,7 +10,7 @@ from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of, offers
 from kernelswarm.agents.parts.mirror_maps import MirrorMap
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import ready
-from kernelswarm.simulations.testing.properties import (
+from kernelswarm.simulations.testing.networks import (
     checked,
     compiled_form,
     require,

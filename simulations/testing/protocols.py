@@ -16,15 +16,19 @@ from kernelswarm.protocols.distances import ConstrainedDistance, Distance
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.testing.networks import FEATURES, LEARNER, MIXTURE, require_the_same_bits, small_network
-from kernelswarm.simulations.testing.properties import (
+from kernelswarm.simulations.testing.networks import (
+    FEATURES,
+    LEARNER,
+    MIXTURE,
     checked,
     compiled_form,
     require,
     require_close,
     require_equal,
     require_shape,
+    require_the_same_bits,
     sealed,
+    small_network,
 )
 from kernelswarm.simulations.testing.vectors import neighborhood, ran
 

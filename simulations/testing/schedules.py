@@ -10,7 +10,7 @@ from kernelswarm.agents.arithmetic.abi import BOUND, NEXT_BUDGET
 from kernelswarm.agents.parts.budgets import Budget
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
 from kernelswarm.protocols.core.addresses import ready
-from kernelswarm.simulations.testing.properties import checked, compiled_form, require, require_equal
+from kernelswarm.simulations.testing.networks import checked, compiled_form, require, require_equal
 
 STEPS = (*range(50), 1000, 10**6)
 

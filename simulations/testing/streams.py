@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import NodeSource, Source, Stream
-from kernelswarm.simulations.testing.properties import checked, require, require_close, require_equal
+from kernelswarm.simulations.testing.networks import checked, require, require_close, require_equal
 
 NODES, HELD_OUT = 4, 30
 SIZES = ([1] * 640, [32] * 20, [5, 0, 600, 1, 34])

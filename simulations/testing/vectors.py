@@ -19,7 +19,7 @@ from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.protocols.parameters.contract import ParameterRule, Received
 from kernelswarm.protocols.tolerances import Tolerance, ToleranceState
-from kernelswarm.simulations.testing.properties import (
+from kernelswarm.simulations.testing.networks import (
     checked,
     compiled_form,
     require,

@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.simulations.data.array_files import Idx
-from kernelswarm.simulations.data.curves import Drifting, SineRegression
+from kernelswarm.simulations.data.array_files import Idx, OpenML
+from kernelswarm.simulations.data.curves import Drifting, MarkovReward, SineRegression
 from kernelswarm.simulations.data.file import File
-from kernelswarm.simulations.data.gaussian_density import GaussianDensity
-from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
+from kernelswarm.simulations.data.gaussian_mixture import GaussianDensity, GaussianMixture
 from kernelswarm.simulations.data.in_memory import from_python
-from kernelswarm.simulations.data.markov_reward import MarkovReward
-from kernelswarm.simulations.data.openml import OpenML
 from kernelswarm.simulations.data.sensor_field import SensorField
 from tests.contracts.specimen import Specimen
 

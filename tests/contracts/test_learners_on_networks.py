@@ -19,15 +19,13 @@ from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.plots import draw
+from kernelswarm.simulations.figures.result_plots import plot_model
 from kernelswarm.simulations.records.model import Model
 from kernelswarm.simulations.records.model_files import save
-from kernelswarm.simulations.records.model_loading import load
-from kernelswarm.simulations.records.run_folder import read, write
+from kernelswarm.simulations.records.run_folder import load, read, write
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.pairs import in_pairs
 

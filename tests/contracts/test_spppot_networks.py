@@ -13,8 +13,7 @@ from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures.plots import draw
 from kernelswarm.simulations.records.model_files import save
-from kernelswarm.simulations.records.model_loading import load
-from kernelswarm.simulations.records.run_folder import read, write
+from kernelswarm.simulations.records.run_folder import load, read, write
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import EXCHANGES

@@ -23,15 +23,13 @@ from hypothesis import strategies as st
 from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.core import files
 from kernelswarm.simulations.core.archives import read_arrays
-from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.errors import InputError, SimulationError, shown
 from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records import checkpoints
 from kernelswarm.simulations.records.model_files import save
-from kernelswarm.simulations.records.model_loading import load
-from kernelswarm.simulations.records.run_folder import FILES, read
-from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.records.run_folder import FILES, load, read
+from kernelswarm.simulations.running.simulation import run
 from tests.helpers import damage
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import SMALL

@@ -13,7 +13,7 @@ from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.data.markov_reward import MarkovReward
+from kernelswarm.simulations.data.curves import MarkovReward
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network

@@ -16,7 +16,7 @@ from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.data.gaussian_density import GaussianDensity
+from kernelswarm.simulations.data.gaussian_mixture import GaussianDensity
 from tests.helpers.naive import destructive_komp, refit
 
 COARSE = PoissonProcess(cells=(12,))

@@ -15,8 +15,7 @@ from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.link_mixes import GRAPH, MIXES
 from tests.helpers.same_bits import (
     assert_the_same_from_snapshots,

@@ -20,13 +20,12 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Squared
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import SETTLED, Auto, Constant, Diminishing, Settling
+from kernelswarm.simulations.comparison.candidates import own_ranges, ranges
 from kernelswarm.simulations.comparison.compare import compare
-from kernelswarm.simulations.comparison.ranges import own_ranges, ranges
 from kernelswarm.simulations.comparison.tables import as_text
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from kernelswarm.simulations.testing.networks import FEATURES, LEARNER, require_the_same_bits, small_network
 from tests.helpers.samples import sample, smooth
 

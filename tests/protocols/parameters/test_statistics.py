@@ -12,8 +12,7 @@ from kernelswarm.graphs.adjacency import Adjacency, spanning_tree
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.same_bits import (
     assert_the_same_from_snapshots,
     assert_the_same_however_cut,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import SYNONYMS
+from kernelswarm.simulations.core.errors import SYNONYMS, InputError
 from kernelswarm.simulations.experiment.registry import PARTS, find
 from tests.helpers.command_line import SMALL, Command, commands
 

@@ -17,9 +17,8 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.toml_tables import DEEPEST, NotTOML, parse
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import METHODS, PARTS, find
-from kernelswarm.simulations.records.model_loading import load
-from kernelswarm.simulations.records.run_folder import read
-from kernelswarm.simulations.running.run import resume
+from kernelswarm.simulations.records.run_folder import load, read
+from kernelswarm.simulations.running.simulation import resume
 from tests.helpers.command_line import SMALL, Command, commands, paragraph
 
 LONG = "x" * 300

@@ -19,10 +19,9 @@ from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records import checkpoints
-from kernelswarm.simulations.records.model_loading import load
-from kernelswarm.simulations.records.run_folder import FILES
+from kernelswarm.simulations.records.run_folder import FILES, load
 from kernelswarm.simulations.running.baseline import Baseline
-from kernelswarm.simulations.running.run import run
+from kernelswarm.simulations.running.simulation import run
 from kernelswarm.simulations.running.verdict import failure
 from tests.helpers.command_line import SMALL, Command, commands, paragraph
 from tests.helpers.damage import packed

@@ -16,7 +16,7 @@ from kernelswarm.shallow_json import DEEPEST, TooDeep, parse
 from kernelswarm.simulations.comparison.comparison_folder import read_index
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.data.file import File
-from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import load
 
 VALUES = st.recursive(
     st.none() | st.text(alphabet='[]{}"\\a\u00e9'),

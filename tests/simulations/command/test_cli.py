@@ -22,7 +22,7 @@ from kernelswarm.simulations.figures import plots
 from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
-from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running import simulation as running
 from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests.helpers.command_line import SMALL, Command, commands
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.simulations.command.cli import main
-from kernelswarm.simulations.core.messages import LAYOUT, visible
+from kernelswarm.simulations.core.errors import LAYOUT, visible
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.simulations.comparison.candidates import bracket, candidates, edges, halve
-from kernelswarm.simulations.comparison.ranges import Range
+from kernelswarm.simulations.comparison.candidates import Range, bracket, candidates, edges, halve
 
 STEP = Range("learner.step_size", 0.02, 0.5, now=0.1)
 PENALTY = Range("protocol.penalty", 0.001, 10.0, now=0.1)

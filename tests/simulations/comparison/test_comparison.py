@@ -25,7 +25,7 @@ from kernelswarm.simulations.experiment.variation import Plan, cells, parse_vary
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import read
-from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running import simulation as running
 from kernelswarm.simulations.running.network import build_topology
 
 TABLE: dict[str, Any] = {

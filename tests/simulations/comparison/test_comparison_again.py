@@ -23,7 +23,7 @@ from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.parallel import end_with_parent
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
 from kernelswarm.simulations.figures import plots
-from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running import simulation as running
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.drivers import driving
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, figures, killed

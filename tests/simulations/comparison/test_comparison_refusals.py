@@ -19,7 +19,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import plots
-from kernelswarm.simulations.running import run as running
+from kernelswarm.simulations.running import simulation as running
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, killed
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.experiment.variation import RandomValues, draw
-from kernelswarm.simulations.figures import comparison_figures, plots, sheet
+from kernelswarm.simulations.figures import cells, plots, sheet
 from kernelswarm.simulations.figures.plots import draw_comparison
 from kernelswarm.simulations.report import tables as report
 from tests.helpers.small_comparisons import counts, experiment, figures, killed
@@ -59,6 +59,6 @@ def test_figures_stand_over_each_drawn_key(tmp_path: Path, monkeypatch: pytest.M
     steps, penalties = report.of_comparison(found)[0]["columns"][:2]  # of the page, which sorts by numbers
     assert steps["cells"] == pytest.approx([cell.drawn[STEP] for cell in found.cells])
     assert penalties["cells"][0] is None and penalties["shown"][0] == "–"
-    monkeypatch.setattr(comparison_figures, "CURVES", 1)
+    monkeypatch.setattr(cells, "CURVES", 1)
     drawn = {path.stem for path in draw_comparison(found, tmp_path / "many")}
     assert "drawn-risk" in drawn and "risk" not in drawn

@@ -15,6 +15,7 @@ from kernelswarm.simulations.comparison.candidates import (
     FOR_EACH,
     MOVES,
     STEP,
+    Range,
     candidates,
     combined,
     further,
@@ -24,7 +25,6 @@ from kernelswarm.simulations.comparison.candidates import (
     onward,
     refine,
 )
-from kernelswarm.simulations.comparison.ranges import Range
 
 SQUARE = [Range("a", 0.01, 1.0), Range("b", 1.0, 1000.0)]
 

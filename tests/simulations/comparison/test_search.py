@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from kernelswarm.simulations.command.final_figures import search_as_text
-from kernelswarm.simulations.comparison.search import Search, search
-from kernelswarm.simulations.comparison.study import Proposal, Space, Trial, space
+from kernelswarm.simulations.comparison.search import Proposal, Search, Space, Trial, search, space
 from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment

@@ -15,7 +15,7 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.experiment.variation import cells
-from kernelswarm.simulations.figures.run_figures import title
+from kernelswarm.simulations.figures.curves import title
 from kernelswarm.simulations.report import page
 from tests.helpers.small_comparisons import TABLE, counts, experiment
 

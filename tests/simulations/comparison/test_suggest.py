@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.comparison import trials as module
-from kernelswarm.simulations.comparison.candidates import ALIKE
+from kernelswarm.simulations.comparison import pilots as module
+from kernelswarm.simulations.comparison.candidates import ALIKE, ranges
 from kernelswarm.simulations.comparison.pilots import Pilot, run, run_all
-from kernelswarm.simulations.comparison.ranges import ranges
 from kernelswarm.simulations.comparison.suggest import Suggestion, suggest
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment

@@ -16,8 +16,7 @@ from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.comparison.table_notes import HEADINGS, pair
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.variation import Cell
-from kernelswarm.simulations.records.outcome import CHANGE, METRICS, RANKED, Comparison, Run
-from kernelswarm.simulations.records.paired_differences import LEVEL, step_down
+from kernelswarm.simulations.records.outcome import CHANGE, LEVEL, METRICS, RANKED, Comparison, Run, step_down
 
 LABELS = (("isolated", "ring"), ("consensus, penalty = 0.1", "ring"), ("my_rules:50%", "a|b"))
 

@@ -10,8 +10,8 @@ import pytest
 
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import takes_steps
+from kernelswarm.simulations.comparison.candidates import own_ranges, ranges
 from kernelswarm.simulations.comparison.compare import compare
-from kernelswarm.simulations.comparison.ranges import own_ranges, ranges
 from kernelswarm.simulations.comparison.tables import as_text
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.comparison import trials, tuning
-from kernelswarm.simulations.comparison.best_values import tuned as search_values
+from kernelswarm.simulations.comparison import pilots, tuning
+from kernelswarm.simulations.comparison.candidates import own_ranges
 from kernelswarm.simulations.comparison.compare import compare, read
-from kernelswarm.simulations.comparison.pilots import Pilot, run, run_all
-from kernelswarm.simulations.comparison.ranges import own_ranges
+from kernelswarm.simulations.comparison.pilots import APART, Pilot, run, run_all
 from kernelswarm.simulations.comparison.tables import as_text
-from kernelswarm.simulations.comparison.trials import APART
+from kernelswarm.simulations.comparison.tuning import tuned as search_values
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
 from kernelswarm.simulations.experiment.judging import SEEDS, Figures, Judgement, Tuned
@@ -111,7 +110,7 @@ def test_no_pilot_has_a_seed_that_is_measured(monkeypatch: pytest.MonkeyPatch) -
         seen.extend(pilots)
         return run_all(pilots, *rest)
 
-    monkeypatch.setattr(trials, "run_all", listening)
+    monkeypatch.setattr(pilots, "run_all", listening)
     found = compare(experiment(), VARY, 4, 1, tune=True)
     seeds = {pilot.experiment.seed for pilot in seen}
     assert {run.seed for run in found.runs} == {3, 4, 5, 6} and not seeds & {3, 4, 5, 6}
@@ -142,7 +141,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, risk: Callable[[Pilot], float]) ->
     def drawn(pilots: Sequence[Pilot], *rest: Any) -> list[Figures]:
         return [Figures(risk(pilot), risk(pilot), 5.0) for pilot in pilots]
 
-    monkeypatch.setattr(trials, "run_all", drawn)
+    monkeypatch.setattr(pilots, "run_all", drawn)
     return search_values(experiment(protocol={"name": "consensus", "penalty": 1.0}))
 
 

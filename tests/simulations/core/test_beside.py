@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from kernelswarm.simulations.core.beside import beside
 from kernelswarm.simulations.core.parallel import Tell, answers
+from kernelswarm.simulations.engine.cache_warmup import beside
 from tests.helpers.checkout import ROOT
 
 
@@ -45,7 +45,7 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     lines = [
         "import os",
-        "from kernelswarm.simulations.core.beside import beside",
+        "from kernelswarm.simulations.engine.cache_warmup import beside",
         "print('read')",
         f"with beside(os.mkdir, {str(tmp_path / 'made')!r}) as wait:",
         "    assert wait()",

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.data import synthetic
-from kernelswarm.simulations.data.curves import Drifting, SineRegression
-from kernelswarm.simulations.data.gaussian_density import GaussianDensity
-from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.data.markov_reward import MarkovReward
+from kernelswarm.simulations.data.curves import Drifting, MarkovReward, SineRegression
+from kernelswarm.simulations.data.gaussian_mixture import GaussianDensity, GaussianMixture
 
 LAWS = [SineRegression(), Drifting(period=500.0), GaussianMixture(), GaussianDensity(), MarkovReward()]
 CUTS = [1, 3, 252, 1, 255, 257, 600, 0, 7, 256, 1]

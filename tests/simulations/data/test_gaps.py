@@ -15,9 +15,9 @@ from pyarrow import parquet
 from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.data_description import Missing
 from kernelswarm.simulations.data import file
+from kernelswarm.simulations.data.array_files import OpenML
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.in_memory import from_python
-from kernelswarm.simulations.data.openml import OpenML
 from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)

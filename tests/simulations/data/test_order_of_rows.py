@@ -12,9 +12,8 @@ import pytest
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data import file
-from kernelswarm.simulations.data.array_files import Idx
+from kernelswarm.simulations.data.array_files import Idx, OpenML
 from kernelswarm.simulations.data.contract import Stream
-from kernelswarm.simulations.data.openml import OpenML
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from kernelswarm import InputError, SimulationError, simulate
-from kernelswarm.simulations.data.checked import opened
-from kernelswarm.simulations.data.contract import HeldOut, Source, twin
+from kernelswarm.simulations.data.contract import HeldOut, Source, opened, twin
 
 NODES = 3
 SIMPLE: dict[str, Any] = {"topology": {"name": "ring", "nodes": NODES}, "learner": "linear"}

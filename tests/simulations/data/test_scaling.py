@@ -11,10 +11,10 @@ import pytest
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.data.array_files import OpenML
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.file import File
-from kernelswarm.simulations.data.openml import OpenML
-from kernelswarm.simulations.data.scaling import Scaling, standardized, without_unit
+from kernelswarm.simulations.data.rows import Scaling, standardized, without_unit
 
 random = np.random.default_rng(0)
 PLAIN = np.round(random.normal(size=(500, 3)) * 1024) / 1024

@@ -15,9 +15,8 @@ import pytest
 
 from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.simulations.data import file
-from kernelswarm.simulations.data.array_files import Idx
+from kernelswarm.simulations.data.array_files import Idx, OpenML
 from kernelswarm.simulations.data.contract import NodeSource, Source
-from kernelswarm.simulations.data.openml import OpenML
 
 File = partial(file.File, standardize=False)
 """Rows are known by their numbers, which are therefore taken as they stand."""

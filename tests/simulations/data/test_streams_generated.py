@@ -14,9 +14,9 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import CurveTruth, Drifting, SineRegression
+from kernelswarm.simulations.data.dealing import cut_regions, intervals
 from kernelswarm.simulations.data.gaussian_mixture import BayesDecision, GaussianMixture, truncated_normal
 from kernelswarm.simulations.data.sensor_field import EXACT, SensorField, conditioned, draw_field
-from kernelswarm.simulations.data.splits import cut_regions, intervals
 
 SAMPLES = 20_000
 

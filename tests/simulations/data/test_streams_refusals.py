@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.data.array_files import Idx
+from kernelswarm.simulations.data.array_files import Idx, OpenML
 from kernelswarm.simulations.data.contract import Stream
 from kernelswarm.simulations.data.file import File
-from kernelswarm.simulations.data.openml import OpenML
 
 X = np.arange(20.0).reshape(10, 2)
 Y = np.arange(10.0)

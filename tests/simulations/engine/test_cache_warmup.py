@@ -9,7 +9,6 @@ from numba.core import config
 
 from kernelswarm.agents.nodes.rounds import run_rounds
 from kernelswarm.protocols.core.compiling import cached_njit
-from kernelswarm.simulations.core import beside as machine_beside
 from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.compiling import is_kept
 from kernelswarm.simulations.engine import cache_warmup
@@ -49,7 +48,7 @@ def calls(monkeypatch):
 
         return Noted()
 
-    monkeypatch.setattr(machine_beside, "start_method", parallel.start_method)  # the tests' own: forks come sooner
+    monkeypatch.setattr(cache_warmup, "start_method", parallel.start_method)  # the tests' own: forks come sooner
     monkeypatch.setattr(cache_warmup, "beside", noting)
     monkeypatch.setattr(cache_warmup, "is_kept", lambda function: False)
     monkeypatch.setattr(cache_warmup, "cores", lambda: 2)

@@ -10,8 +10,7 @@ from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.halves import plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])

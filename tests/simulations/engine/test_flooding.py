@@ -19,8 +19,7 @@ from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, assert_the_same_tables
 
 PATH = nx.relabel_nodes(nx.path_graph(4), {0: 2, 1: 3, 2: 5, 3: 9})

@@ -13,8 +13,7 @@ import pytest
 
 from kernelswarm import simulate
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import toml
+from kernelswarm.simulations.core.errors import InputError, toml
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.data.in_memory import from_python
 from kernelswarm.simulations.estimators.estimators import PolkClassifier

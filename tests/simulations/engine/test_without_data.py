@@ -17,8 +17,7 @@ from kernelswarm.simulations.data.faulty import NoSamples
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import build_topology, open_network, open_stream
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES
 from tests.helpers.same_bits import assert_the_same_from_snapshots, states_after

@@ -24,7 +24,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.estimators.kernel_features import OnlineKernelFeatures
 from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
-from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import load
 
 
 def wave(samples: int = 400, inputs: int = 2, seed: int = 0) -> tuple[Array, Array]:

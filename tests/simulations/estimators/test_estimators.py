@@ -23,7 +23,7 @@ from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
-from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import load
 from tests.helpers.checkout import ROOT
 from tests.helpers.frames import Index
 

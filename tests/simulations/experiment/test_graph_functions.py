@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.graph_function import GraphFunction
+from kernelswarm.simulations.experiment.parts import GraphFunction
 from kernelswarm.simulations.running.network import build_topology
 
 FORMS = {

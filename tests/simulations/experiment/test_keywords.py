@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kernelswarm import Experiment, Simulation, build_experiment, run, simulate
-from kernelswarm.simulations.experiment.keywords import Keywords, Tables
+from kernelswarm.simulations.experiment.experiment import Keywords, Tables
 from kernelswarm.simulations.experiment.parts import written
 
 BESIDE = {"schedule", "strict"}

@@ -18,8 +18,7 @@ import pytest
 from kernelswarm import RefusedKey
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import rule, shown
+from kernelswarm.simulations.core.errors import InputError, rule, shown
 from kernelswarm.simulations.experiment.parts import PARTS, build, default_of, describe, fill
 from kernelswarm.simulations.experiment.registry import find, part_name
 

@@ -30,8 +30,7 @@ from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import build_topology, open_network, open_stream
 from kernelswarm.simulations.running.resolving import drawn, resolved
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.halves import plans_of
 from tests.helpers.samples import sample, smooth
 

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 from kernelswarm.simulations.figures import network, style
-from kernelswarm.simulations.records.measured_table import MeasuredTable
+from kernelswarm.simulations.records.result import MeasuredTable
 from tests.simulations.figures.test_plots import believable
 
 

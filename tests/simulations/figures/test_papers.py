@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.figures import cells, comparison_figures, functions, plots, run_figures
+from kernelswarm.simulations.figures import cells, curves, functions, plots
 from kernelswarm.simulations.figures.sheet import STYLES, Drawing
 from kernelswarm.simulations.records.outcome import RANKED, gather
 from kernelswarm.simulations.records.result import Result
@@ -50,7 +50,7 @@ def noisy(protocol: str, seeds: int) -> list[Result]:
 def drawn_for_a_paper(folder: Path) -> list[Path]:
     """The figures of a run for a paper, one of a kind: model order and disagreement are curves as the risk is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_figures, "_stacked", lambda sheet, result, name, panels: None)
+        patch.setattr(curves, "_stacked", lambda sheet, result, name, panels: None)
         return plots.draw(sending(parts=SINE), folder, "pdf,svg", "paper")
 
 
@@ -125,7 +125,7 @@ def test_print_is_large_enough_and_covers_nothing(
 ) -> None:
     plots.draw(sending("proximity"), tmp_path, "pdf", style)
     plots.draw_many(noisy("isolated", 2) + noisy("consensus", 2), tmp_path, "pdf", style)
-    monkeypatch.setattr(run_figures, "learning_curves", lambda sheet, result: None)  # of which it has no others
+    monkeypatch.setattr(curves, "learning_curves", lambda sheet, result: None)  # of which it has no others
     monkeypatch.setattr(functions, "PANELS", 5)  # which fill no row whole, and leave a node out
     plots.draw(sending(parts=FIELD), tmp_path, "pdf", style)
     assert len(laid_out) > 15
@@ -258,9 +258,7 @@ def test_one_seed_has_no_differences() -> None:
 def test_many_cells_are_spread_over_pages(
     tmp_path: Path, sketched: list[Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        comparison_figures, "learning_curves", lambda sheet, comparison: None
-    )  # which have no line for a cell
+    monkeypatch.setattr(cells, "learning_curves", lambda sheet, comparison: None)  # which have no line for a cell
     sweep = [sending({"name": "consensus", "penalty": float(k)}) for k in range(30)]
     drawn = plots.draw_many(sweep, tmp_path, "pdf", "paper")
     finals = [figure for path, figure in zip(drawn, sketched, strict=False) if path.name.startswith("final")]

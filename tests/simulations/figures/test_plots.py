@@ -17,12 +17,10 @@ from matplotlib.image import imread
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import cells, functions, plots, run_figures, style
+from kernelswarm.simulations.figures import cells, curves, functions, plots, style
 from kernelswarm.simulations.figures.learned import rebuild
-from kernelswarm.simulations.records import series
 from kernelswarm.simulations.records.outcome import gather
-from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.series import Series
+from kernelswarm.simulations.records.result import Result, Series
 from kernelswarm.simulations.running.network import build_topology
 
 MIXTURE = {
@@ -228,7 +226,7 @@ def test_legends_and_titles_cover_no_data(
 ) -> None:
     plots.draw(believable("proximity"), tmp_path / "a")
     plots.draw_many([believable(name, seed=k) for name in ("isolated", "proximity") for k in (0, 1)], tmp_path / "b")
-    monkeypatch.setattr(run_figures, "learning_curves", lambda sheet, result: None)  # of which they have no others
+    monkeypatch.setattr(curves, "learning_curves", lambda sheet, result: None)  # of which they have no others
     plots.draw(believable("consensus", SINE), tmp_path / "c")
     monkeypatch.setattr(functions, "PANELS", 5)  # which fill no row whole, and leave a node out
     plots.draw(believable("proximity", FIELD), tmp_path / "d")
@@ -285,7 +283,7 @@ def test_bands_hold_the_mean_and_stay_among_the_courses() -> None:
 
 def test_band_of_a_run_holds_the_middle_of_its_nodes() -> None:
     result = believable(nodes=11)
-    risk = series.over_nodes(result, "risk")
+    risk = result.over_nodes(result, "risk")
     assert risk is not None
     low, high = risk.quantiles()
     inside = (risk.values >= low[:, None]) & (risk.values <= high[:, None])

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from kernelswarm import read_run, write_run
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import cells, network, plots, run_figures
+from kernelswarm.simulations.figures import cells, curves, network, plots
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.figures.sheet import Drawing, Sheet, look
 from kernelswarm.simulations.records.outcome import gather
@@ -152,7 +152,7 @@ def test_of_many_edges_an_even_selection_is_drawn_and_said(tmp_path: Path, laid_
     few = crowd(30, 60)
     assert network.drawn_edges(few) == sorted((min(edge), max(edge)) for edge in few.graph.edges)
     with look():
-        run_figures.network(Sheet(tmp_path, Drawing()), result, None)
+        curves.network(Sheet(tmp_path, Drawing()), result, None)
     assert "4,000 of the 6,000 edges are drawn" in laid_out[-1].get_suptitle()
 
 

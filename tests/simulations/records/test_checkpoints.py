@@ -23,8 +23,7 @@ from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.records import checkpoints
 from kernelswarm.simulations.records.checkpoints import Checkpoint, Damaged, newest, paths, write
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import Progress, simulate
+from kernelswarm.simulations.running.simulation import Progress, resume, run, simulate
 from tests.helpers.halves import plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])

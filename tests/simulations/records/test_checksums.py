@@ -15,7 +15,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.measurements import StoredTable
 from kernelswarm.simulations.records.run_folder import FILES
-from kernelswarm.simulations.running.run import resume, run
+from kernelswarm.simulations.running.simulation import resume, run
 
 
 @pytest.fixture(scope="module")

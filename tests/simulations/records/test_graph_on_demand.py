@@ -10,8 +10,7 @@ import pytest
 from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.running.run import run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import run, simulate
 
 TABLES = {
     "rounds": 6,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernelswarm import read_run, run, simulate
-from kernelswarm.simulations.records.measured_table import MeasuredTable
+from kernelswarm.simulations.records.result import MeasuredTable
 
 KEYS = {
     "topology": {"name": "ring", "nodes": 3},

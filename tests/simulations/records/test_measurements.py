@@ -30,8 +30,7 @@ from kernelswarm.simulations.records.measurements import (
 )
 from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.records.run_folder import read
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.command_line import SMALL, Command, commands
 from tests.helpers.drivers import driving
 

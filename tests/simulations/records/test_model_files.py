@@ -21,11 +21,10 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures.model_plot import plot_model
+from kernelswarm.simulations.figures.result_plots import plot_model
 from kernelswarm.simulations.records.model import ROWS, Model
 from kernelswarm.simulations.records.model_files import save
-from kernelswarm.simulations.records.model_loading import load
-from kernelswarm.simulations.records.run_folder import write_data
+from kernelswarm.simulations.records.run_folder import load, write_data
 from tests.helpers.pairs import in_pairs
 
 KERNELS: list[Kernel] = [

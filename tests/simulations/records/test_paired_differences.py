@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.records.paired_differences import FEWEST, Difference, Value, paired_differences, step_down
+from kernelswarm.simulations.records.outcome import FEWEST, Difference, Value, paired_differences, step_down
 
 
 def cells_of(numbers: Array) -> dict[int, dict[int, Value]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.records.paired_differences import FLIPS, step_down
+from kernelswarm.simulations.records.outcome import FLIPS, step_down
 
 LEVEL = 0.05
 

@@ -18,7 +18,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records import model_files
 from kernelswarm.simulations.records.model import MOST, Model, ProgressiveValues, fitted, probabilities
-from kernelswarm.simulations.records.model_loading import load
+from kernelswarm.simulations.records.run_folder import load
 
 
 def drawn(outputs: int, temperature: float, count: int = 20_000) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from kernelswarm import Comparison, InputError, compare
 from kernelswarm.simulations.comparison import tables
-from kernelswarm.simulations.records.measured_table import SHOWN, MeasuredTable
+from kernelswarm.simulations.records.result import SHOWN, MeasuredTable
 from tests.helpers.small_comparisons import experiment
 
 

@@ -10,8 +10,7 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.contract import Curve, Panel, Request, drawn
 from kernelswarm.simulations.reproductions.walks import Course, course, followed, single_steps
 
 LEARNER = Polk(MulticlassLogistic(), Gaussian(0.5), Constant(0.5), 1e-3, 4, Epsilon(0.01))

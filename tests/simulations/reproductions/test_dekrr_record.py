@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
-from kernelswarm.simulations.reproductions import dekrr_ddrf
-from kernelswarm.simulations.reproductions.dekrr_ddrf import Fit
+from kernelswarm.simulations.reproductions import dkla
+from kernelswarm.simulations.reproductions.dkla import Fit
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -49,8 +49,8 @@ def test_functions_are_measured_as_those_of_a_run(monkeypatch, finite):
         for round in range(1, ROUNDS + 1):
             yield Fit(maps, [np.ones(1)] * NODES, 10 * round)
 
-    monkeypatch.setattr(dekrr_ddrf, "fits", as_found)
-    found = dekrr_ddrf.record(asked, ridge=0.5, coupling=2.0)
+    monkeypatch.setattr(dkla, "fits", as_found)
+    found = dkla.record(asked, ridge=0.5, coupling=2.0)
     for column in ("error", "global_error", "disagreement"):
         assert found[column].shape == (3,)
         np.testing.assert_allclose(found[column][-1], wanted.network[column][-1], rtol=1e-12)
@@ -66,7 +66,7 @@ def test_functions_are_measured_as_those_of_a_run(monkeypatch, finite):
 
 def test_it_learns_of_its_rounds_and_counts_what_they_send():
     asked = experiment()
-    found = dekrr_ddrf.record(asked, ridge=1e-4, coupling=0.1)
+    found = dkla.record(asked, ridge=1e-4, coupling=0.1)
     assert found["error"][-1] < 0.5 * simulate(asked).network["error"][0]
     directed, inputs = 2 * (NODES - 1), 1
     once = directed * (BATCH * ROUNDS * inputs + FEATURES * (inputs + 1))

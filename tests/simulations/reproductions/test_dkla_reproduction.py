@@ -9,7 +9,7 @@ import pytest
 
 from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.reproductions import dekrr_ddrf, dkla, okfeb_regression
+from kernelswarm.simulations.reproductions import dkla, okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Request
 
 
@@ -61,14 +61,14 @@ def test_dekrr_ends_where_no_node_would_move():
         points = generator.uniform(size=(30, 2))
         data[j] = points, np.sin(4.0 * points[:, 0] + j)
     ridge, coupling = 1e-2, 0.2
-    fits = dekrr_ddrf.fits(data, neighbors, 0.5, 8, ridge, coupling, np.random.default_rng(1))
+    fits = dkla.fits(data, neighbors, 0.5, 8, ridge, coupling, np.random.default_rng(1))
     found = next(islice(fits, 3999, None))
 
     def function(j: int, points: np.ndarray) -> np.ndarray:
         return found.weights[j] @ found.features[j](points)
 
     again = np.random.default_rng(1)
-    maps = [dekrr_ddrf.chosen_features(*data[j], 0.5, 8, again) for j in neighbors]
+    maps = [dkla.chosen_features(*data[j], 0.5, 8, again) for j in neighbors]
     for j, (points, targets) in data.items():
         z, values = maps[j](points), function(j, points)
         gradient = z @ (values - targets) + len(targets) * ridge * found.weights[j]
@@ -83,6 +83,6 @@ def test_dekrr_ends_where_no_node_would_move():
 
 def test_dekrr_chooses_the_features_that_align_with_the_data():
     points = np.random.default_rng(2).uniform(-3.0, 3.0, size=(400, 1))
-    chosen = dekrr_ddrf.chosen_features(points, np.cos(5.0 * points[:, 0]), 0.2, 6, np.random.default_rng(3))
+    chosen = dkla.chosen_features(points, np.cos(5.0 * points[:, 0]), 0.2, 6, np.random.default_rng(3))
     grid = np.linspace(-3.0, 3.0, 2001)[:, None]
     assert all(4.0 < abs(np.diff(np.sign(row)).astype(bool).sum() * np.pi / 6.0) < 6.0 for row in chosen(grid))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_regression, polk_multidist, survey_figure2
-from kernelswarm.simulations.reproductions.contract import beyond, errs_more
-from kernelswarm.simulations.reproductions.rows import rows
+from kernelswarm.simulations.reproductions.contract import beyond, errs_more, rows
 from kernelswarm.simulations.reproductions.walks import Course
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import data_sets, polk_mnist, spppot_mnist
-from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.rows import rows
+from kernelswarm.simulations.reproductions.contract import Request, rows
 from kernelswarm.simulations.reproductions.walks import Course
 
 

@@ -7,8 +7,17 @@ import pytest
 
 from kernelswarm.simulations.reproductions import methods, report, rivals
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.grids import Axis, Grid, Setting, beside
-from kernelswarm.simulations.reproductions.methods import METHODS, STREAMS, Method, Task, run
+from kernelswarm.simulations.reproductions.methods import (
+    METHODS,
+    STREAMS,
+    Axis,
+    Grid,
+    Method,
+    Setting,
+    Task,
+    beside,
+    run,
+)
 from kernelswarm.simulations.reproductions.report import reproduce
 from kernelswarm.simulations.reproductions.rivals import Point, Search, Tuned, corners, front
 

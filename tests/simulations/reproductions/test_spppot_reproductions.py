@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.data.gaussian_density import GaussianDensity
+from kernelswarm.simulations.data.gaussian_mixture import GaussianDensity
 from kernelswarm.simulations.reproductions import densities, spppot_gaussian, spppot_shots
 from kernelswarm.simulations.reproductions.contract import Request
 

@@ -25,8 +25,7 @@ from kernelswarm.simulations.figures import cells, plots, sheet
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.running import batch
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import Progress, simulate
+from kernelswarm.simulations.running.simulation import Progress, resume, run, simulate
 from tests.helpers.command_line import Command, commands
 
 call = pytest.fixture(commands)

@@ -24,8 +24,7 @@ from kernelswarm.simulations.engine.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.running.run import run
-from kernelswarm.simulations.running.simulation import Progress, simulate
+from kernelswarm.simulations.running.simulation import Progress, run, simulate
 from tests.helpers.checkout import ROOT
 from tests.helpers.halves import Dying
 from tests.simulations.engine.test_ray_failures import by_process, children, needs_proc

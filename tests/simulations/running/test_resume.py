@@ -25,8 +25,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment, digests
 from kernelswarm.simulations.records.checkpoints import newest, paths, round_of
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
-from kernelswarm.simulations.running.run import resume, run
-from kernelswarm.simulations.running.simulation import Progress, simulate
+from kernelswarm.simulations.running.simulation import Progress, resume, run, simulate
 from tests.helpers.command_line import SMALL, Command, commands
 from tests.helpers.drivers import driving
 
