@@ -534,8 +534,8 @@ def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: st
     count = len(subject)
     # Every row has the panels of the last one, its subject, where it has measured them too.
     titles = [panel.title for panel in subject]
-    rows = {column: [one for one in panels if one.title in titles] for column, panels in rows.items()}
-    rows = {column: panels for column, panels in rows.items() if len(panels) == count}
+    rows = {column: [one for one in found if one.title in titles] for column, found in rows.items()}
+    rows = {column: found for column, found in rows.items() if len(found) == count}
     side = 2 if count == 4 else min(count, ABREAST)
     single, beside = len(rows) == 1, count > 1 and side == count
     figure, axes, side = sheet.grid(
@@ -545,16 +545,16 @@ def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: st
         height=3.2 if single else 2.6,
         share=True if single else "row" if beside else False,
     )
-    for row, (column, panels) in enumerate(rows.items()):
+    for row, (column, found) in enumerate(rows.items()):
         mine = axes[row * count : (row + 1) * count]
         bounds = []
-        for ax, panel in zip(mine, panels, strict=True):
+        for ax, panel in zip(mine, found, strict=True):
             bounds += curves(ax, panel, column, against)
             ax.set_title(sheet.panel_title(figure, ax.get_title(), side) if row == 0 or side != count else "")
         for ax in mine:
             style.scale(ax, bounds)  # they share an axis, so that what all of them hold decides
             if against in ("scalars", "bytes"):
-                style.scale(ax, [np.concatenate(reach(panel)) for panel in panels], axis="x")
+                style.scale(ax, [np.concatenate(reach(panel)) for panel in found], axis="x")
                 style.units(ax, against)
     if single or beside:  # also where a paper is so narrow that they stand below one another
         keep_outer_labels(axes, side)
