@@ -173,7 +173,7 @@ class CompiledKernel(NamedTuple):
     unit: bool = False
     """Whether kappa(x, x) = 1 for all x."""
     diagonal: Compiled | None = None  # DIAGONAL
-    """kappa(x, x) where it is not 1; without it the kernel's method is called."""
+    """kappa(x, x) if it is not constantly 1; if missing, the kernel's method is called."""
 
 
 class CompiledLoss(NamedTuple):
@@ -183,9 +183,9 @@ class CompiledLoss(NamedTuple):
     derivatives: Compiled  # LOSS_DERIVATIVES
     numbers: Array
     curvatures: Compiled | None = None  # LOSS_VALUES
-    """Each sample's curvature, for second-order steps; None where it is the same for all."""
+    """Each sample's curvature, for second-order steps, or None for a constant curvature."""
     offers: Compiled | None = None  # LOSS_VALUES
-    """1 for each sample that second-order steps offer to the dictionary, 0 for the others; None where all are."""
+    """1 for each sample that second-order steps offer to the dictionary, 0 for the others; None to offer all."""
 
 
 class CompiledBudget(NamedTuple):
@@ -201,7 +201,7 @@ class CompiledDispersion(NamedTuple):
 
     slopes: Compiled  # SLOPES
     numbers: Array
-    descend: Compiled | None = None  # DESCEND; None where the center is the mean
+    descend: Compiled | None = None  # DESCEND, or None for the mean as the center
     step_sizes: Callable[[int, int], Array] | None = None
     """Returns the step sizes of ``descend``, from the first step and the number of steps."""
 
@@ -244,7 +244,7 @@ class CompiledLearner(Protocol):
 
     @property
     def gradient(self) -> Compiled | None:
-        """The function with the signature GRADIENT; None where the loss's derivatives are the gradient."""
+        """The function with the signature GRADIENT, or None if the loss's derivatives are the gradient."""
 
     @property
     def step(self) -> Compiled:
@@ -258,7 +258,7 @@ class CompiledLearner(Protocol):
         """Return the learner's own numbers, (n,), the same for all of its states."""
 
     def columns(self, state: Any, capacity: int) -> int:
-        """Return R, the columns of what ``evaluate`` keeps for the step."""
+        """Return R, the number of columns that ``evaluate`` keeps for the step."""
 
     def length(self, state: Any, capacity: int) -> int:
         """Return the length of a state's vector."""

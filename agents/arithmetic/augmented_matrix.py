@@ -174,7 +174,7 @@ if not COMPILES:
         memory[place : place + size] = source.reshape(-1)[s : s + size] - memory[place : place + size]
 
     def count_above(memory: Array, keys: int, place: int, count: int) -> int:
-        """Count those of ``count`` keys that rank before the one at a place: larger ones, and equal ones before it."""
+        """Count the keys, of ``count``, that rank before the one at an index: larger ones, and equal ones before it."""
         found, key = memory[keys : keys + count], memory[keys + place]
         return int(np.sum(found > key) + np.sum(found[:place] == key))
 

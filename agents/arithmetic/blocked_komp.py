@@ -158,7 +158,7 @@ def project(
 def try_to_project(
     tables: Tables, order: int, added: Added, shrink: float, epsilon: float, limit: float
 ) -> tuple[int, float, int, bool]:
-    """Do the same, but nothing where an element may lie in the span of the others: False then."""
+    """Do the same, but change nothing and return False if an element may lie in the span of the others."""
     entering, projections, rest = offered(tables.factor, order, added.cross, added.gram, added.weights)
     return compress(tables, order, added, entering, projections, rest, shrink, epsilon, limit)
 
@@ -234,7 +234,7 @@ def compress(
 
 @cached_njit
 def _add_projections(values: Array, pending: Array, c: int, factor: float, projections: Array) -> None:
-    """Add ``factor`` times the projections of what is pending."""
+    """Add ``factor`` times the pending projections."""
     for n in range(len(pending)):
         share, row = factor * pending[n, c], projections[n]
         if share != 0.0:

@@ -41,8 +41,8 @@ class Candidates(NamedTuple):
     rows: Array  # (n, total), the batch's rows of the factor
     owners: Positions  # (n,), the element with which each of these rows came
     whole: Array  # (M,), the diagonal of U'U
-    base: Array  # (total,), what is left of it after the removals so far, 0 for the batch's own
-    scores: Array  # (total,), the squared error that a removal adds, infinite for what is gone
+    base: Array  # (total,), the remainder after the removals so far, 0 for the batch's own
+    scores: Array  # (total,), the squared error that a removal adds, infinite for removed elements
     gone: Booleans  # (total,)
 
 
@@ -95,7 +95,7 @@ def remove_while_known(
     -------
     tuple
         ``spent``, ``size`` and ``count`` as they are now, and the element whose column is wanted, or why there is none:
-        ``FINISHED``, or ``INACCURATE`` when what is gone must leave U before the next choice.
+        ``FINISHED``, or ``INACCURATE`` if removed elements must leave U before the next choice.
     """
     rows, owners, scores = candidates.rows, candidates.owners, candidates.scores
     total, order, accurate = candidates.values.shape[1], slots.shape[0], True
@@ -139,7 +139,7 @@ def remove_while_known(
 
 @inline_always
 def _leave(candidates: Candidates, j: int, column: Array, removed: Array, count: int, carried: Array) -> bool:
-    """Keep the row that leaves U with an old element; tell whether what is left of all precisions is accurate."""
+    """Keep the row that leaves U with an old element; tell whether the remainders of all precisions are accurate."""
     whole, base, gone = candidates.whole, candidates.base, candidates.gone
     order, accurate = whole.shape[0], True
     _carry_out(column, removed, count, order, j, carried)
@@ -370,7 +370,7 @@ SCREENED_STRIP = 128
 def screen(
     values: ReadOnly,  # (C, M), V
     precision: ReadOnly,  # (M,)
-    new_weights: Array,  # (n, C); 0 for those that are gone
+    new_weights: Array,  # (n, C); 0 for removed points
     projections: ReadOnly,  # (n, M)
     rest: ReadOnly,  # (n, n), the Schur complement
     diagonal: ReadOnly,  # (n,), kappa(x, x)
@@ -398,7 +398,7 @@ def screen(
         for c in range(outputs):
             weights[c, place] = new_weights[turn[place], c]
     gone, costs = np.empty(size, np.int64), np.empty(size)
-    leaving = np.zeros((size, size))  # the rows that leave, the last of them first, below those that stay
+    leaving = np.zeros((size, size))  # the leaving rows, the last of them first, below the staying ones
     history = np.empty((size, outputs, size))  # the weights before each removal
     count = _remove(rows, weights, turn, budget, gone, costs, leaving, history)
     right = _compare(values, precision, projections, leaving, history, costs, count, fence) if count else 0

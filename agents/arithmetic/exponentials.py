@@ -3,7 +3,7 @@
 A kernel row is twenty exponentials. Libraries compute them one by one, each with a call, and their last bits differ
 with the machine. Here ``exp(x) = 2^k exp(r)`` with k the integer nearest to x / ln 2, taken away in two parts (Cody and
 Waite), and the exponential of the rest r, at most ln(2) / 2 in size, is its Taylor series. What the series leaves out
-is 4e-18, a 25th of what rounding loses; results are within one unit in the last place.
+is 4e-18, a 25th of the error of rounding; results are within one unit in the last place.
 """
 
 import math

@@ -76,7 +76,7 @@ def _multiply_twice(typing_context: Any, factor: Any, order: Any, row: Any, imag
             simd.each(start, before)
             ends = [simd.load_part(row, start, order) for row in rows]
             add(ends, simd.load_part(known, start, order))
-            # The lanes of four rows are added in pairs, as those of a dot product are.
+            # The lanes of four rows are added in pairs, as in a dot product.
             x, y, z, w = (builder.load(total) for total in totals)
             halves = [[0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]]
             x, y = (builder.fadd(*(simd.shuffled(p, q, half) for half in halves)) for p, q in ((x, z), (y, w)))

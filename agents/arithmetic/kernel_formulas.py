@@ -74,14 +74,14 @@ def _narrow_squares(typing_context: Any, points: Any, centers: Any, squares: Any
         inputs, pitch = (builder.extract_value(arrays[k].shape, 1) for k in (0, 2))
         zero, one = (ir.Constant(pitch.type, number) for number in (0, 1))
         last = builder.sub(count, one)
-        others = _codegen.alloca_once(builder, simd.vector, size=NARROW)  # input by input, those of eight centers
+        others = _codegen.alloca_once(builder, simd.vector, size=NARROW)  # eight centers, input by input
         total = _codegen.alloca_once(builder, simd.vector)
 
         def columns(place: Any) -> None:
             starts = []
             for lane in range(SIMD_WIDTH):
                 at = builder.add(place, ir.Constant(pitch.type, lane))
-                at = builder.select(builder.icmp_signed("<", at, last), at, last)  # what is behind it nobody reads
+                at = builder.select(builder.icmp_signed("<", at, last), at, last)  # lanes beyond it are unused
                 starts.append(builder.mul(at, inputs))
             with _codegen.for_range_slice(builder, zero, inputs, one, intp=pitch.type) as (k, _):
                 entries = [builder.load(builder.gep(centers, [builder.add(start, k)])) for start in starts]

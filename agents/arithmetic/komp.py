@@ -5,7 +5,7 @@ dictionary points (capacity, p), the weights (capacity, C), the factor U (capaci
 inv(K_DD)``, and the precision (capacity,), the diagonal of ``inv(K_DD)``. Only the leading ``order`` rows and columns
 are in use. The dictionary stays in the order in which its points arrived, so that ties fall to the oldest element.
 
-What is done to U is in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; here is what is decided.
+Operations on U are in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; decisions are here.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Tableau(NamedTuple):
 
     memory: Array
     entering: Integers  # (size,) the step's points that may enter
-    turn: Integers  # (size,) the order in which their rows are formed; those that are left come first
+    turn: Integers  # (size,) the order in which their rows are formed; remaining points come first
     size: int  # how many points
     order: int
     outputs: int
@@ -60,7 +60,7 @@ class Tableau(NamedTuple):
     augmented: int  # where the rows begin, (size, long)
     values: int  # the weights, (C, long)
     sums: int  # of the squares of U's columns and of the rows up to each place, (size + 1, long)
-    kept: int  # 0 where a column holds what is left of the Gram matrix, (long,)
+    kept: int  # 0 while a column holds the remainder of the Gram matrix, (long,)
     sides: int  # room for a whole number of lanes, (size,)
 
 
@@ -103,7 +103,7 @@ def screen(tables: Tables, order: int, added: Added, budget: float, span: float,
     form_rows(tableau, factor, cross)
     put_weights(tableau, weights, new_weights, gram)
     near = order_rows(tableau, gram)
-    # What removing all of them costs, ||sum_q w_q r_q||^2 with what is left of the points.
+    # The cost of removing all of them, ||sum_q w_q r_q||^2 with the points' remainders r_q.
     cost = 0.0 if near == 0 else math.inf
     for c in range(outputs):
         place = values + c * long
@@ -257,9 +257,9 @@ def beyond(tableau: Tableau, rows: int, fixed: int, fence: float) -> bool:
 
 @force_inline
 def remove_points(tableau: Tableau, rows: int, cost: float, spent: float, budget: float, fixed: int) -> float:
-    """Remove the cheapest point while it is cheaper than all elements and the budget allows; returns what is spent.
+    """Remove the cheapest point while it is cheaper than all elements and the budget allows; returns the spent budget.
 
-    All go without being compared where what that costs is less than half of what the cheapest element would.
+    All go without being compared if this costs less than half of the cheapest element's removal.
     """
     memory, turn, count, long = tableau.memory, tableau.turn, tableau.size, tableau.long
     augmented, values, sums, outputs = tableau.augmented, tableau.values, tableau.sums, tableau.outputs

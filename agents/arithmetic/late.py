@@ -54,7 +54,7 @@ def is_missing(place: int) -> bool:
 
 @inline_always
 def found_at(place: int) -> int:
-    """Return the address of a function, given that of its number; raises RuntimeError where it is not there."""
+    """Return the address of a function, given its number's; raises RuntimeError if it is missing."""
     found = numbers_at(place, 1)[0]
     if found < 0.0:
         raise RuntimeError("a step on many points was to be taken before its function was prepared")

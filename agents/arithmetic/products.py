@@ -103,7 +103,7 @@ if not COMPILES:
         """Write ``factor A B + share C`` to C, (rows, columns), with A (rows, inner) and B (inner, columns).
 
         Each matrix is an array, its first entry's place there, and how far its rows are apart; A and B may lie there
-        transposed, which the flags say. With a share of 0 what is in C does not count.
+        transposed, which the flags say. With a share of 0 the previous content of C does not count.
         """
         shape = (inner, rows) if turn_left else (rows, inner)
         first = _block(left, a, left_pitch, *shape)

@@ -8,7 +8,7 @@ pairs, and what does not fill eight lanes follows one by one.
 The other functions work entry by entry on stretches of arrays that are a whole number of lanes long. A compiler makes
 loops for long arrays, which handle dozens of entries at a time and the rest one by one; at the twenty entries of a
 small dictionary they do little else than the rest. These leave nothing over: whoever calls rounds lengths up, as
-:func:`whole` does, and keeps room behind what it uses.
+:func:`whole` does, and keeps room behind the used entries.
 """
 
 from collections.abc import Callable
@@ -98,7 +98,7 @@ class Simd:
         return ir.Constant(self.vector, [number] * SIMD_WIDTH)
 
     def shuffled(self, left: Any, right: Any, places: list[int]) -> Any:
-        """Return the entries at some places of two vectors, those of the second counted on from the first."""
+        """Return the entries at given indices of two vectors, the second's counted on from the first's."""
         pattern = ir.Constant(ir.VectorType(_I32, len(places)), places)
         return self._builder.shuffle_vector(left, right, pattern)
 
@@ -271,7 +271,7 @@ if not COMPILES:
         return array.reshape(-1)[start : start + size]
 
     def add_scaled(target: Array, t: int, source: Array, s: int, factor: float, size: int) -> None:
-        """Add ``factor`` times ``size`` entries of the source, from ``s`` on, to those of the target from ``t`` on."""
+        """Add ``factor`` times ``size`` entries of the source, from ``s`` on, to the target's from ``t`` on."""
         _stretch(target, t, size)[:] += factor * _stretch(source, s, size)
 
     def sum_rows(
@@ -293,7 +293,7 @@ if not COMPILES:
         ``t + i target_pitch + j``, for each j below the size and each of the ``wanted`` i, from one to ``ROWS``.
 
         Rows of the target are written in whole lanes, with zeros behind the last entry, and there are always ``ROWS``
-        of them: those that are not wanted are like the last one.
+        of them: unused ones are copies of the last one.
         """
         for i in range(ROWS):
             found = np.zeros(whole(size))

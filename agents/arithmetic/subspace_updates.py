@@ -21,7 +21,7 @@ RIDGE = 1e-12
 
 
 class Basis(NamedTuple):
-    """The stored points, and A with what goes with it, in arrays with room for more points."""
+    """The stored points, A and its products, in arrays with room for more points."""
 
     points: Array  # S, (capacity, p)
     gram: Array  # K_SS, (capacity, capacity)

@@ -19,7 +19,7 @@ class State(NamedTuple):
     members: Annotated[Array, "JELC"]  # theta_je
     lost: Annotated[Array, "JE"]  # L_je
     shares: Annotated[Array, "JE"]  # q_je
-    samples: Annotated[Array, "J"]  # of which L_je is the loss
+    samples: Annotated[Array, "J"]  # of the losses L_je
     log_weights: Annotated[Array, "J"]  # log h_j
     progress: Annotated[Array, "3"]  # what f has lost, on how many samples, and the steps with samples
 
@@ -74,7 +74,7 @@ def felt(keys: tuple[float, ...], state: State, features: Array) -> Array:
 
 @dataclass(frozen=True)
 class AdaRaker(KernelMixture):
-    """Raker with steps of several sizes, mixed by what each has lost in its present interval (a second Hedge).
+    """Raker with steps of several sizes, mixed by their losses in their present interval (a second Hedge).
 
     AdaRaker (Shen, Chen and Giannakis, JMLR 2019): instance j is `raker` with steps of ``eta_j = rho_j eta``, ``rho_j =
     ratio^(-j/2)``. Its intervals have ``shortest ratio^j`` steps each; where one begins, what it lost before counts no
@@ -119,7 +119,7 @@ class AdaRaker(KernelMixture):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """Those of `raker`, and those of the intervals."""
+        """The numbers of `raker`, and of the intervals."""
         return *super().keys, float(self.shortest), float(self.ratio), float(self.restart)
 
     @property

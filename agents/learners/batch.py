@@ -101,7 +101,7 @@ class BatchSubspace(NamedTuple):
 
 
 def objective(gram: Array, factor: Array, projections: Array, regularization: float) -> float:
-    """Compute what is minimised (OKFEB eq. 5) for A (N, r), the rows q_n (N, r) and the Gram matrix (N, N).
+    """Compute the objective (OKFEB eq. 5) for A (N, r), the rows q_n (N, r) and the Gram matrix (N, N).
 
     1/(2N) sum_n ||phi(x_n) - L q_n||^2 + lambda/(2N) (||L||^2 + sum_n ||q_n||^2)         L = Phi A
     """

@@ -91,7 +91,7 @@ def append(
 
 @cached_njit
 def _triangle(gram: Array, diagonal: Array) -> Array:
-    """Return the Cholesky factor of what is left of a Gram matrix of points in the span of others, to rounding."""
+    """Return the Cholesky factor of the remainder of a Gram matrix of points in the span of others, to rounding."""
     lower = np.zeros(gram.shape)
     for x in range(len(gram)):
         for y in range(x + 1):
@@ -340,7 +340,7 @@ def absorb(root: Array, moments: Array, rows: Array, aims: Array) -> None:
 
 @cached_njit
 def _reduce(root: Array, start: int, vectors: Array, first: int, last: int) -> None:
-    """Reduce some columns of what lies below the triangle; in its place comes Y, below the identity."""
+    """Reduce some columns of the rows below the triangle; Y, below the identity, takes their place."""
     size = vectors.shape[1]
     for i in range(first, last):
         vector, upper = vectors[i], root[start + i]
@@ -439,7 +439,7 @@ def move(
     numbers: Numbers,
     cursor: float,
 ) -> tuple[int, float, int, float]:
-    """Choose the dictionary, have the information follow, add pulls, samples and what was taught, and solve.
+    """Choose the dictionary, have the information follow, add pulls, samples and taught values, and solve.
 
     Returns the points that there are, the error of the choice, the changes of the factor, and the coordinate whose
     ridge is renewed next.
@@ -491,7 +491,7 @@ def take_in(
     numbers: Numbers,
     cursor: float,
 ) -> float:
-    """Add pulls, samples and what was taught to the information, which has followed the dictionary.
+    """Add pulls, samples and taught values to the information, which has followed the dictionary.
 
     Returns the coordinate whose ridge is renewed next.
     """

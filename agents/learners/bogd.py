@@ -73,7 +73,7 @@ class Bogd(NumpyLearner):
 
     - ``uniform``: p_m = 1 / B;
     - ``nonuniform``: p_m = 1 - (B - 1) a_m / sum_j a_j, a_m = ||W_m|| sqrt(kappa(x_m, x_m)), so that small weights go;
-      what is below 0 is taken for 0, and the others are scaled to add up to 1.
+      values below 0 are taken for 0, and the others are scaled to add up to 1.
 
     No weight's norm is let grow beyond ``weight_bound`` * eta.
 
@@ -98,7 +98,7 @@ class Bogd(NumpyLearner):
         The paper's gamma, positive; a huge number for none. "auto" is what a sample weighs at first: the size of the
         loss's derivative before anything is learned, over b.
     seed : int
-        Seed of what is drawn, not negative.
+        Seed of the random choices, not negative.
     """
 
     step_size: Schedule = field(default=Auto(0.25), metadata={"part": "schedule", "scalar": "constant"})
@@ -129,7 +129,7 @@ class Bogd(NumpyLearner):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The budget, whether all are as likely to go, the bound of weights, and the key of what is drawn."""
+        """The budget, whether all are as likely to go, the bound of weights, and the key of random choices."""
         return float(self.budget_size), float(self.sampling == "uniform"), self.longest, *key_of(self.seed)
 
     def probabilities(self, norms: Array) -> Array:

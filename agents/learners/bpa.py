@@ -136,7 +136,7 @@ def without_old(gram: Array, place: int) -> Array:
 
 
 def project_on_the_nearest(keys: tuple[float, ...], state: Any, at: At) -> GramState:
-    """The same, projecting on the new one and on the nearest neighbour of what leaves."""
+    """The same, projecting on the new point and on the nearest neighbour of the leaving one."""
     budget, own = keys[3:]
     points, weights, gram = state
     for n in range(len(at.points)):
@@ -219,7 +219,7 @@ class Bpa(MistakeDriven):
     Parameters
     ----------
     loss : Loss
-        What the targets are, and what is measured; no gradient is taken of it. absolute, hinge or multiclass_hinge.
+        The kind of targets, and the measured loss; no gradient is taken of it. absolute, hinge or multiclass_hinge.
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule

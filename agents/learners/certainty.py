@@ -91,7 +91,7 @@ class CertainDescent(Descent):
 
     @property
     def linear(self) -> bool:
-        """False: how far a sample moves the function depends on what is known there."""
+        """False: how far a sample moves the function depends on the knowledge there."""
         return False
 
     @property
@@ -275,7 +275,7 @@ class Posterior:
         return found
 
     def _rows(self, points: Array) -> Array:
-        """Return what R is the triangle of, (n, M): features, which may be kernel rows, or kernel rows."""
+        """Return the matrix whose triangle is R, (n, M): features, or kernel rows."""
         function = self.function
         found: Array = function.features(points) if hasattr(function, "features") else function.rows(points)
         return found

@@ -35,7 +35,7 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 
 PREVIOUS = 5
-"""Among a state's integers, after those of POLK, the points of the function before the last step."""
+"""Among a state's integers, after POLK's, the points of the function before the last step."""
 
 
 @cached_njit
@@ -115,7 +115,7 @@ class CompiledColk(CompiledPolk):
         return length(sums_of(state), capacity)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that POLK works with, those of the points kept, and those of the earlier values."""
+        """Return the room, in numbers, for POLK's working memory, the kept points, and the earlier values."""
         kept = points * (state.function.inputs + 2)
         earlier = points * (state.function.inputs + state.function.outputs + capacity)
         polk = super().scratch(state, capacity, points)
@@ -161,7 +161,7 @@ def sums_of(state: Any) -> tuple[KernelSum, KernelSum]:
 # point less than there is.
 
 KEPT = 6
-"""Among a state's integers, after those of COLK, the length of the target of the sample that is kept; 0 for none."""
+"""Among a state's integers, after COLK's, the length of the target of the kept sample; 0 for none."""
 
 
 @cached_njit
@@ -337,7 +337,7 @@ class CompiledSlidingColk(CompiledColk):
         return length(sums_of(state), capacity) + len(state.kept.numbers)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that POLK works with, those of the points of a step, and those of the earlier values."""
+        """Return the room, in numbers, for POLK's working memory, the points of a step, and the earlier values."""
         function, most = state.function, points + 1
         polk = 5 * capacity + most * most
         return int(polk + most * (function.inputs + 2 * function.outputs + 2 * capacity + 2) + capacity)

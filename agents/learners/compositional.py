@@ -52,7 +52,7 @@ STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
 """Among the addresses, from `PLACE` on: the step of the base, and the functions of the loss and the dispersion."""
 
 LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE, COUNT = range(10)
-"""The last numbers, of which there are `COUNT`: how many the loss and the dispersion have, which stand before these."""
+"""The last numbers, `COUNT` of them: how many the loss and the dispersion have, which stand before these."""
 
 RATE, THRESHOLD_STEP = PLANNED + 1, PLANNED + 2
 """Among the sizes of a step, behind eta: beta, and the step of a threshold."""
@@ -241,7 +241,7 @@ def averaged(center: float, second_losses: Array, rate: float) -> float:
 
 @inline_always
 def corrected(center: float, second_losses: Array, past: Array, rate: float) -> float:
-    """Let g follow by what the second samples' losses, (m,), were before the last step, (m,) (COLK eq. 20)."""
+    """Let g follow by the second samples' losses, (m,), before the last step, (m,) (COLK eq. 20)."""
     return (1.0 - rate) * (center - mean(past)) + mean(second_losses)
 
 
@@ -581,7 +581,7 @@ def together(sums: Sequence[KernelSum], vector: Array | None, points: int) -> Ar
     Parameters
     ----------
     sums : sequence of KernelSum
-        The expansions; where they do not lie so, they move to a new vector.
+        The expansions; other layouts are moved to a new vector.
     vector : Array or None
         That in which they were put last; they may have left it, or be copies.
     points : int

@@ -1,4 +1,4 @@
-"""The contract of a local learner: what a node needs from it, alone or in a network."""
+"""The contract of a local learner, alone or in a network."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from kernelswarm.arrays import Array
 
 
 class Evaluated(NamedTuple):
-    """A function evaluated at some points: its values, with what the step at those points would compute again."""
+    """A function evaluated at some points: its values, and intermediate results that the step there needs."""
 
     points: Array  # (n, p)
     rows: Array  # (n, M) kernel rows, or the learner's own features
@@ -94,7 +94,7 @@ class Learner(Protocol):
     def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
         """Return the local risk's gradient coefficients at the node's own samples, (n, C), not averaged.
 
-        The state stays as it is. The coefficients are those of the step to come.
+        The state stays as it is. The coefficients are the next step's.
 
         Where fewer than b samples are left, the caller multiplies them by n / b: a sample's step does not depend on how
         many come with it.
@@ -113,7 +113,7 @@ class Learner(Protocol):
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``.
 
         All that a step takes comes with it: between the steps evaluations and gradients may be asked for at will. A
-        learner may add to it what it learns from samples that it has kept, whatever the gradients are.
+        learner may add to it updates from samples that it has kept, whatever the gradients are.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class PredictiveVariance(Protocol):
         ...
 
     def arrays(self) -> dict[str, Array]:
-        """Return copies of what it is made of beside the function, by names that begin with ``posterior_``."""
+        """Return copies of its arrays beside the function, by names that begin with ``posterior_``."""
         ...
 
 
@@ -187,7 +187,7 @@ class LearnerWithVariance(Protocol):
     """A learner that can say how certain its function is."""
 
     def posterior(self, state: Any) -> PredictiveVariance | None:
-        """Return how certain the present function is, copied; None where the loss or a key gives it no meaning."""
+        """Return a copy of the posterior of the present function, or None if the loss or a key gives it no meaning."""
         ...
 
     def noise(self, state: Any) -> Array:

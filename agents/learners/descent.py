@@ -242,13 +242,13 @@ def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness:
 # The common part of compiled learners of kernel expansions: evaluation, and the layout of states.
 
 CAPACITY = 3
-"""Among a state's integers, after those that all have, the dictionary points for which there is room in all."""
+"""Among a state's integers, after the common ones, the dictionary points for which there is room in all."""
 
 CROSS = 0
 """Among the addresses that a step calls, that of the kernel."""
 
 PLANNED = 1
-"""Among the sizes of a step, behind that which is taken: what the schedule says, of which a node may take a part."""
+"""Among the sizes of a step, behind the taken one: the schedule's step, of which a node may take a part."""
 
 
 @inline_always

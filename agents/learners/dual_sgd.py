@@ -43,9 +43,9 @@ class State(NamedTuple):
 
 
 def leave_for_features(keys: tuple[float, ...], state: Any, at: At) -> State:
-    """Let the points in one by one, and make room for each where there is none.
+    """Let the points in one by one, and make room in full dictionaries.
 
-    The step's error is the sum of the norms of the elements that leave: what were lost without the features.
+    The step's error is the sum of the norms of the leaving elements: the loss without the features.
     """
     budget, leaving = keys
     points, weights, beyond = state

@@ -27,12 +27,12 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 LONG_LOOPS = True
 
 NOTHING = 1e-290
-"""A sum of squares of which nothing is left after rounding; beyond it reflections do not overflow."""
+"""A sum of squares that vanishes in rounding; beyond it reflections do not overflow."""
 
 
 @cached_njit
 def forget(root: Array, moments: Array, order: int, share: float) -> None:
-    """Let all samples so far, and the ridge, count ``share`` of what they counted."""
+    """Multiply the weight of all samples so far, and of the ridge, by ``share``."""
     factor = math.sqrt(share)
     for i in range(order):
         for k in range(i, order):

@@ -200,7 +200,7 @@ def _take_in(known: Information, order: int, reached: int, terms: Terms, aims: A
 
 @inline_always
 def _settle(known: Information, order: int, terms: Terms, lost: float, cursor: Array, desk: Desk) -> None:
-    """Renew the ridge where a share was lost, and add what was taught."""
+    """Renew the ridge after forgetting, and add taught values."""
     root, moments, _ = known
     if lost > 0.0:
         given = desk.ridges, lost, cursor[0], desk.row, desk.aim, desk.product
@@ -373,7 +373,7 @@ class CompiledKrls(CompiledExpansion):
         super().__init__(learner, numbers, sample_terms.tools_of(learner))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers of the Gram matrix, of the samples' terms, and of what a step works with."""
+        """Return the room, in numbers, for the Gram matrix, the samples' terms, and a step's working memory."""
         outputs = state.function.outputs
         return int(points * points + sample_terms.terms_room(points, outputs) + room(capacity, points, outputs))
 
@@ -384,7 +384,7 @@ LEAST_DEPENDENCY = 1e-8
 
 @dataclass(frozen=True)
 class Krls(CertainDescent, DescentInSpace):
-    """Kernel recursive least squares (KRLS): least squares on all samples, in the span of those that are independent.
+    """Kernel recursive least squares (KRLS): least squares on all samples, in the span of independent ones.
 
     A sample enters the dictionary D, for good, where the test of approximate linear dependency finds
 
@@ -403,7 +403,7 @@ class Krls(CertainDescent, DescentInSpace):
 
     With ``forgetting`` beta a sample counts ``beta^(N - n)`` times when N have come. The ridge is not forgotten but
     renewed, in some coordinates of the features ``inv(L) k`` after each step, as `rls` does: they have the unit norm of
-    the space. Points stay in the dictionary: what is forgotten is what was learned of them.
+    the space. Points stay in the dictionary; only the samples' weight is forgotten.
 
     There is no budget: the dictionary is as large as the inputs are rich. `newton` has one. In a network a pull moves f
     as for `newton`.

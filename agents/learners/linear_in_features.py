@@ -41,7 +41,7 @@ HandedFeatures = tuple[Compiled, Callable[[Any], Array]]
 """A function with the signature FEATURES, and what returns its numbers from a state."""
 
 REGULARIZATION, SHRUNK, COUNT, FIRST = range(4)
-"""The numbers before those of the features, of which there are `COUNT`, the first `SHRUNK` of them regularised."""
+"""The numbers before the features', `COUNT` of them; the first `SHRUNK` features are regularised."""
 
 
 @cached_njit
@@ -65,7 +65,7 @@ def step(given: StepArguments) -> float:
 
 @inline_always
 def descend_by(given: StepArguments, coefficients: Array, shrink: float, shrunk: int) -> None:
-    """Do as :func:`descend` on what a step is given; the Gram matrix lies at the begin of its scratch."""
+    """Do as :func:`descend` on a step's arguments; the Gram matrix lies at the begin of its scratch."""
     size = len(given.gradients)
     gram = table(given.scratch, 0, size, size)
     rows, gradients, rates, stiffness = given.rows, given.gradients, given.rates, given.stiffness

@@ -57,7 +57,7 @@ def rate_for(rate: Rate, loss: Loss) -> float:
 
 
 class MultiKernelState:
-    """Everything that changes: the members' states, and what each has lost."""
+    """Everything that changes: the members' states, and their losses."""
 
     __slots__ = ("count", "losses", "members", "steps")
 
@@ -140,7 +140,7 @@ class MultiKernel(Descent):
         return Evaluated(points, np.hstack([each.values for each in found] + [each.rows for each in found]), values)
 
     def inner(self, state: MultiKernelState, at: Evaluated) -> Array:
-        """Return the mean of what the members say, by their shares, (n, n)."""
+        """Return the mean of the members' values, weighted by their shares, (n, n)."""
         parts = self._parted(state, at)
         grams = [member.inner(own, part) for (member, own), part in zip(self._pairs(state), parts, strict=True)]
         return combined(grams, self.shares(state))

@@ -90,7 +90,7 @@ def taught_step(given: StepArguments, taught: Array) -> float:
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
     if is_large(own_numbers(given.numbers), given.counts[ORDER], len(given.gradients)):
-        # By its address: few runs need it, and it is most of what there is to compile.
+        # By its address: few runs need it, and it is most of the code to compile.
         error: float = taught_step_at(found_at(given.tools[BLOCKED]))(given, taught)
         return error
     order, error, changes = _move(given, taught, _epsilon(given))
@@ -381,7 +381,7 @@ class Newton(CertainDescent, DescentInSpace):
             self._check_posterior()
 
     def _check_posterior(self) -> None:
-        """Refuse what has no posterior, and budgets that are no Hellinger distances."""
+        """Refuse losses without a posterior, and budgets that are no Hellinger distances."""
         if self.loss.task != "regression" or not self.loss.quadratic:
             other = 'loss = "squared", or ' if self.loss.task == "regression" else ""
             raise RefusedKey(
@@ -398,12 +398,12 @@ class Newton(CertainDescent, DescentInSpace):
 
     @property
     def of_posterior(self) -> bool:
-        """Whether points go by what they change of the posterior, not of the function alone."""
+        """Whether points go by the change of the posterior, not of the function alone."""
         return self.compression == "hellinger"
 
     @property
     def share(self) -> float:
-        """beta, and 1 where what is forgotten is found as samples come."""
+        """beta, and 1 if forgetting is found as samples come."""
         return 1.0 if self.forgetting == "auto" else float(self.forgetting)
 
     @property

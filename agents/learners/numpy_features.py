@@ -47,7 +47,7 @@ begin; from the last on the page's keys, and the lengths of its dimensions."""
 
 
 class At(NamedTuple):
-    """What a step takes place at: N points, of which the first n are the node's own samples."""
+    """The arguments of a step: N points, the first n of them the node's own samples."""
 
     features: Array
     """The features of the points, (N, F)."""
@@ -118,7 +118,7 @@ def descended(at: At, weights: Array, features: Array, gradients: Array, regular
 
 
 class PageState(LearnerState[CosineFunction]):
-    """A function, the arrays of a page, of which the first are the function's weights, and the steps taken.
+    """A function and the arrays of a page, the first of them the function's weights, and the steps taken.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class NumpyFeatures(Descent):
     placed: ClassVar[Callable[..., Any] | None] = None
 
     def __init_subclass__(cls) -> None:
-        """Let each page have the property ``compiled`` of its own: what it computes is its own."""
+        """Let each page have the property ``compiled`` of its own."""
         cls.compiled = property(_compiled)  # type: ignore[attr-defined]
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ class NumpyFeatures(Descent):
 
     @property
     def unit(self) -> float:
-        """The factor of the features that the page is given, beside those of its function."""
+        """The factor of the features that the page is given, relative to its function's."""
         return 1.0
 
     @property
@@ -414,7 +414,7 @@ def copied(rows: ReadOnly, columns: int) -> Array:
 
 @cached_njit
 def _at(given: StepArguments) -> At:
-    """Return what a step is given, as a page wants it."""
+    """Return a step's arguments, as a page wants them."""
     numbers, size, (seen, outputs) = given.numbers, len(given.points), given.values.shape
     first, batch_size = int(numbers[LOSS]), numbers[BATCH_SIZE]
     loss = line(numbers, first, int(numbers[MAPPING]) - first).copy()
@@ -438,7 +438,7 @@ def _at(given: StepArguments) -> At:
 
 
 class _Page(NamedTuple):
-    """A page's functions around what it says, compiled where that can be, and why not where it cannot."""
+    """The functions around a page's own, compiled if possible, else with the reason."""
 
     obstacle: str
     step: Compiled

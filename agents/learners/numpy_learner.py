@@ -57,7 +57,7 @@ from kernelswarm.protocols.core.pages import numbers_of, shapes_of, taking, wher
 # what compiled rounds need, once for all pages: the state's arrays lie in one vector as `KernelSum.parts` says.
 
 DERIVATIVES, DIAGONALS = 1, 2
-"""Among the addresses that a step calls, those of the loss's derivatives and of kappa(x, x)."""
+"""Among the addresses that a step calls, the loss's derivatives and kappa(x, x)."""
 
 
 class Kappa(NamedTuple):
@@ -69,7 +69,7 @@ class Kappa(NamedTuple):
 
 
 class At(NamedTuple):
-    """What a step takes place at: N points, of which the first n are the node's own samples."""
+    """The arguments of a step: N points, the first n of them the node's own samples."""
 
     points: Array
     """The points, (N, p); only read."""
@@ -90,7 +90,7 @@ class At(NamedTuple):
     shrink: float
     """1 - eta lambda, by which the weights of the state have been multiplied."""
     lost: Array
-    """(1,), 0 at first: the Hilbert norm of what a step leaves out, which ``move`` may add to."""
+    """(1,), 0 at first: the Hilbert norm of the step's error, which ``move`` may add to."""
     constants: Array
     """Further numbers of the learner's, (T,)."""
     kappa: Kappa
@@ -173,7 +173,7 @@ class NumpyLearner(DescentInSpace):
     form: ClassVar[Any] = property(lambda self: CompiledPage)
 
     def __init_subclass__(cls) -> None:
-        """Let each page have the property ``compiled`` of its own: what it computes is its own."""
+        """Let each page have the property ``compiled`` of its own."""
         if "compiled" not in vars(cls):
             cls.compiled = property(_compiled)  # type: ignore[attr-defined]
 
@@ -242,7 +242,7 @@ class NumpyLearner(DescentInSpace):
         points: int,
         *given: Any,
     ) -> tuple[Any, Integers]:
-        """Call a function of the page on so many points; returns what it returns, and the counts."""
+        """Call a function of the page on so many points; returns its result, and the counts."""
         form, capacity = self.form(self), len(state.function.points_buffer)
         counts = form.counts(state, capacity, points)
         tools, scratch = array_of(form.tools), np.empty(form.scratch(state, capacity, points))
@@ -377,13 +377,13 @@ def _copied(rows: ReadOnly, memory: Array, free: int, order: int) -> Array:
 
 @inline_always
 def _free(size: int, capacity: int, outputs: int) -> int:
-    """Return where memory is free behind what a step on so many points takes place at."""
+    """Return the offset of free memory behind the arguments of a step on so many points."""
     return 1 + size * (capacity + size + 2 * outputs)
 
 
 @cached_njit
 def _samples(given: StepArguments) -> GradientArguments:
-    """Return what a step knows of the node's own samples."""
+    """Return a step's facts about the node's own samples."""
     size = len(given.values)
     points, rows = table(given.points, 0, size, given.points.shape[1]), table(given.rows, 0, size, given.rows.shape[1])
     return GradientArguments(
@@ -402,7 +402,7 @@ def _samples(given: StepArguments) -> GradientArguments:
 
 @cached_njit
 def _asked(given: GradientArguments) -> At:
-    """Return what slopes are asked at: a step without its gradients."""
+    """Return the arguments of slopes: a step without its gradients."""
     # Points to be replayed may follow the node's own samples.
     (size, outputs), inputs = given.values.shape, given.points.shape[1]
     own, nothing = own_numbers(given.numbers), table(given.scratch, 0, 0, 0)
@@ -426,7 +426,7 @@ def _asked(given: GradientArguments) -> At:
 
 @cached_njit
 def _at(given: StepArguments, asked: At, slopes: Array) -> At:
-    """Return what a step takes place at, from its gradients and from what of them is the loss's."""
+    """Return the arguments of a step from its gradients and the loss's part of them."""
     size, outputs = given.gradients.shape
     points, first = table(given.points, 0, size, given.points.shape[1]), 1 + size * given.counts[CAPACITY]
     gram, pulls = table(given.scratch, first, size, size), table(given.scratch, first + size * size, size, outputs)
@@ -605,7 +605,7 @@ SLOPES = 2
 
 
 def _asking(slopes: Any, begin: Compiled, stateful: bool) -> tuple[Callable[..., Array], Callable[..., None]]:
-    """Return what asks a page for its own coefficients in a step, and the gradient around ``slopes``."""
+    """Return the function that asks a page for its own coefficients, and the gradient around ``slopes``."""
     if stateful:
 
         def ask(keys: Any, before: Any, asked: At, given: StepArguments) -> Array:

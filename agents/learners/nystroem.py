@@ -91,7 +91,7 @@ def project(
     Returns
     -------
     tuple of int and float
-        The landmarks, and the norm of what P takes from the step.
+        The landmarks, and the norm of the projection's error.
     """
     weights, factor, w = known.weights, known.factor, weighing.gradients
     size, outputs = w.shape
@@ -115,7 +115,7 @@ def project(
             weights[place[n]] += w[n]
             w[n] = 0.0
     weights[:order] += a.T @ w
-    lost = np.sum(w * (gram @ w)) - np.sum((u.T @ w) ** 2)  # what is lost is at right angles to what is kept
+    lost = np.sum(w * (gram @ w)) - np.sum((u.T @ w) ** 2)  # the error is at right angles to the projection
     if landmarks.rank < landmarks.most <= order and factor[0, 0] != 0.0:
         restrict(weights, factor, order, landmarks.rank)
     return order, math.sqrt(max(lost, 0.0))
@@ -238,7 +238,7 @@ class Nystroem(DescentInSpace):
         Returns
         -------
         Info
-            Its compression error is the Hilbert norm of what the projection took from the step.
+            Its compression error is the Hilbert norm of the projection's error.
         """
         eta = self.eta(state) if eta is None else eta
         state.steps += 1

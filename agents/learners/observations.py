@@ -1,4 +1,4 @@
-"""How pulls, samples and what was taught come into the information on a dictionary that stays as it is."""
+"""Updates of the information by pulls, samples and taught values, on a fixed dictionary."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Moved(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """How neighbours pull, what a step's own samples ask for, and what neighbours taught."""
+    """Neighbours' pulls, the targets of a step's own samples, and values taught by neighbours."""
 
     coupled: bool  # whether they pull at all
     pulls: Array  # (N, C), the weights of the coupling
@@ -152,7 +152,7 @@ def settle(
     cursor: float,
     taught: ReadOnly,  # (N, 2 C + 1), or of no rows
 ) -> float:
-    """Renew the ridge where a share was lost, and add what was taught.
+    """Renew the ridge after forgetting, and add taught values.
 
     Returns the coordinate whose ridge is renewed next.
     """
@@ -164,7 +164,7 @@ def settle(
         cursor = renew(root, moments, moved.order, moved.factor, ridge, lost, cursor, room, product)
     if len(taught):
         fresh = table(work, 2 * capacity + size, size, capacity)
-        gather(moved, fresh)  # those of own samples are used up
+        gather(moved, fresh)  # own samples are used up
         absorb_taught(root, moments, moved.order, fresh, taught)
     return cursor
 
@@ -196,7 +196,7 @@ def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
 
 @cached_njit
 def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
-    """Multiply a sample's features and what it asks for."""
+    """Multiply a sample's features and its targets."""
     row = rows[n]
     for k in range(order):
         row[k] *= factor
@@ -216,7 +216,7 @@ def renew(
     scratch: Array,  # (8 (capacity + C),)
     product: Array,
 ) -> float:
-    """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn.
+    """Restore the ridge after forgetting, in some coordinates a step, in turn.
 
     So many that none loses more than about a quarter of its ridge before its turn comes.
     """
@@ -325,7 +325,7 @@ def _project(moved: Moved, i: int, images: Array, lower: Array, places: Array, p
     x = gone + i
     for k in range(moved.before):
         product[k] = 0.0
-    for q in range(gone - 1, -1, -1):  # the weights on those that go: C_going' b = C_i
+    for q in range(gone - 1, -1, -1):  # the weights on leaving points: C_going' b = C_i
         entry = lower[x, q]
         for y in range(q + 1, gone):
             entry -= lower[y, q] * product[int(places[y])]
@@ -362,7 +362,7 @@ place of n / 2, and they count as a quarter. With 1 a drift is seen too late; wi
 """
 
 FEWEST = 12
-"""The memory from which on recent samples are set apart, so that none takes over a quarter of what is known."""
+"""The memory from which on recent samples are set apart, so that none takes over a quarter of the knowledge."""
 
 LEAST, MOST = 3.0, 5.0
 """The evidence at which the memory is cut, a logarithm: recent samples predict 20 to 148 times as likely.
@@ -417,7 +417,7 @@ def weigh(
     aims: ReadOnly,  # (n, C)
     recent_aims: ReadOnly,  # (n, C)
 ) -> None:
-    """Add to the evidence what a step's samples say of both, and learn the noise from what remains of them.
+    """Add to the evidence the likelihoods of a step's samples under both, and learn the noise from the residuals.
 
     ``wide`` is by how much half the logarithm of ``det(R'R)`` has grown, ``share`` what recent samples kept.
     """

@@ -66,7 +66,7 @@ class FactorState(NamedTuple):
 
 @cached_njit
 def projected(factor: Array, row: Array, itself: float) -> tuple[Array, float]:
-    """Return the shares inv(K) k of a point's projection, and the squared norm of what that leaves.
+    """Return the shares inv(K) k of a point's projection, and the squared norm of its remainder.
 
     ``row`` is k, the kernel between the point and the dictionary, (M,), and ``itself`` kappa(x, x). What is left counts
     as 0 where the point, or an element with it, would be in the span of the others but for rounding.
@@ -81,7 +81,7 @@ def projected(factor: Array, row: Array, itself: float) -> tuple[Array, float]:
 
 @cached_njit
 def bordered(factor: ReadOnly, shares: ReadOnly, left: float) -> Array:
-    """Return U with one more element, from its shares in the others and what they leave of it."""
+    """Return U with one more element, from its shares in the others and its remainder."""
     order = len(factor)
     found = np.zeros((order + 1, order + 1))
     found[:order, :order] = factor
@@ -106,7 +106,7 @@ def entered(points: Array, weights: Array, factor: Array, at: At, n: int) -> tup
 
 @cached_njit
 def projected_out(points: Array, weights: Array, factor: Array, place: int) -> tuple[Array, Array, Array, float]:
-    """Project an element on the others; returns their points, weights and U, and the norm of what that loses."""
+    """Project an element on the others; returns their points, weights and U, and the norm of the error."""
     order, precision = len(points), 0.0
     for m in range(place, order):
         precision += factor[m, place] * factor[m, place]

@@ -1,4 +1,4 @@
-"""Learners that move on mistakes only: what a mistake is for each task, and the coefficient it gives the sample."""
+"""Learners that move on mistakes only: mistakes for each task, and the coefficients of mistaken samples."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class MistakeDriven(NumpyLearner):
 
     @property
     def surrogate(self) -> Loss:
-        """The loss with coefficients of that size: those of every mistake are 1."""
+        """The loss with coefficients of that size: 1 for every mistake."""
         return SURROGATES[self.loss.task]
 
     automatic = property(words_of)
@@ -130,7 +130,7 @@ class Perceptron(MistakeDriven):
     Parameters
     ----------
     loss : Loss
-        What the targets are, and what is measured; no gradient is taken of it. absolute, hinge or multiclass_hinge.
+        The kind of targets, and the measured loss; no gradient is taken of it. absolute, hinge or multiclass_hinge.
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
@@ -162,7 +162,7 @@ class State(NamedTuple):
 
 
 def shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[float, float]:
-    """Return the largest phi in (0, 1] that keeps the damage within what is allowed, and the damage it leads to."""
+    """Return the largest phi in (0, 1] that keeps the damage within its bound, and that damage."""
     square, line, rest = delta * delta - 2.0 * delta * mu, 2.0 * delta, damage - allowed
     phi = 1.0
     if square + line + rest > 0.0:
@@ -202,12 +202,12 @@ class Forgetron(MistakeDriven):
 
         Q + (delta phi)^2 + 2 delta phi (1 - phi mu) <= 15/32 M
 
-    Every point that enters counts as a mistake, those that only the coupling brings too.
+    Every point that enters counts as a mistake, also points brought by the coupling alone.
 
     Parameters
     ----------
     loss : Loss
-        What the targets are, and what is measured; no gradient is taken of it. absolute, hinge or multiclass_hinge.
+        The kind of targets, and the measured loss; no gradient is taken of it. absolute, hinge or multiclass_hinge.
     kernel : Kernel
         The reproducing kernel; the bound on the mistakes asks for kappa(x, x) <= 1.
     step_size : Schedule

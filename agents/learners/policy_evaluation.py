@@ -31,7 +31,7 @@ from kernelswarm.ranges import Range
 
 
 POLK = CHANGES + 1
-"""The integers of a POLK learner; those of the residual follow those of the values."""
+"""The integers of a POLK learner; the residual's follow the values'."""
 
 MOVE, RESIDUAL = POLK_TOOLS, POLK_TOOLS + 1
 """Among the addresses, POLK's step and, from `RESIDUAL` on, those that it calls on the residual; those that it calls
@@ -41,7 +41,7 @@ TRACKING = PLANNED + 1
 """Among the sizes of a step, behind eta: beta, twice as eta."""
 
 NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
-"""The last numbers, of which there are `COUNT`: how many the residual's learner has, which stand before these."""
+"""The last numbers, `COUNT` of them: how many the residual's learner has, which stand before these."""
 
 
 @cached_njit
@@ -358,7 +358,7 @@ class PolicyEvaluation(Polk):
         return info
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
-        """Return POLK's arrays of V, and those of g as ``residual_<name>``."""
+        """Return POLK's arrays of V, and g's as ``residual_<name>``."""
         assert isinstance(state, PolicyState)
         residual = self.tracker.snapshot(state.residual)
         return {**super().snapshot(state), **{f"residual_{name}": array for name, array in residual.items()}}

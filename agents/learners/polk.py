@@ -70,7 +70,7 @@ INSPECT_PER_POINT = 4
 """The same for each point of a large dictionary: a look costs a Gram matrix, O(M^2 p), a change about O(M^2)."""
 
 CHANGES = 4
-"""Among a state's integers, after those of `kernel_steps`, the insertions and removals since the last look."""
+"""Among a state's integers, after those of `kernel_steps`, the insertions and removals since the last check."""
 
 BUDGET_BOUND, BUDGET_NEXT, KOMP, BLOCKED, POLK_TOOLS = range(1, 6)
 """Among the addresses that a step calls, after that of the kernel; and how many POLK has."""
@@ -93,7 +93,7 @@ PROJECT = types.float64(
 project_at = at(PROJECT)
 
 REGULARIZATION, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FIRST = range(7)
-"""POLK's own numbers, behind those of the kernel and before those of the budget."""
+"""POLK's own numbers, behind the kernel's and before the budget's."""
 
 
 def inspection_due(order: int) -> int:
@@ -141,7 +141,7 @@ def compress(given: StepArguments, numbers: Array, gram: Array, fixed: int) -> f
     epsilon = compiled_bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
     added, shrink = Added(given.points, given.gradients, given.rows, gram), 1.0 - sizes[0] * own[REGULARIZATION]
     error = NOT_DONE
-    # By addresses: compiled into every learner's step, it would be half of what a first run compiles.
+    # By addresses: compiled into every learner's step, it would be half of a first run's compilation.
     if is_large(own, counts[ORDER], len(given.points)):
         error = project_at(found_at(tools[BLOCKED]))(
             given.scratch, storage, counts, added, shrink, epsilon, own[LIMIT], fixed
@@ -321,7 +321,7 @@ class CompiledPolk(ByProducts):
         super().__init__(learner, np.concatenate([self._own, budget.numbers]), (*tools, BY_PRODUCTS.place))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that KOMP works with, and those of the Gram matrix of a step's points."""
+        """Return the room, in numbers, for KOMP's working memory, and the Gram matrix of a step's points."""
         return 5 * capacity + points * points
 
 

@@ -48,7 +48,7 @@ class Projectron(MistakeDriven):
     Parameters
     ----------
     loss : Loss
-        What the targets are, and what is measured; no gradient is taken of it. absolute, hinge or multiclass_hinge.
+        The kind of targets, and the measured loss; no gradient is taken of it. absolute, hinge or multiclass_hinge.
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
@@ -81,7 +81,7 @@ class Projectron(MistakeDriven):
 
 
 def margins(keys: tuple[float, ...], state: Any, at: At) -> Array:
-    """Return the coefficients of mistakes and, of classes, those of margins below 1."""
+    """Return the coefficients of mistakes and, for classes, of margins below 1."""
     task, insensitivity, tolerance, _ = keys
     found = mistaken(int(task), at.values, at.targets, insensitivity)
     if task == REGRESSION:
@@ -129,7 +129,7 @@ class ProjectronPlus(Projectron):
     Parameters
     ----------
     loss : Loss
-        What the targets are, and what is measured; no gradient is taken of it. absolute, hinge or multiclass_hinge.
+        The kind of targets, and the measured loss; no gradient is taken of it. absolute, hinge or multiclass_hinge.
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule

@@ -32,12 +32,12 @@ class State(NamedTuple):
     members: Annotated[Array, "ELC"]  # theta_e
     lost: Annotated[Array, "E"]  # L_e
     shares: Annotated[Array, "E"]  # q_e
-    samples: Annotated[Array, "1"]  # of which L_e is the loss
+    samples: Annotated[Array, "1"]  # of the losses L_e
 
 
 @cached_njit
 def features_of(features: Array, e: int, count: int) -> Array:
-    """Return those of one of so many members, z_e of the points: (N, L)."""
+    """Return the features of one of so many members, z_e of the points: (N, L)."""
     width = features.shape[1] // count
     return features[:, e * width : (e + 1) * width].copy()
 
@@ -137,7 +137,7 @@ class KernelMixture(NumpyFeatures):
 
     @property
     def unit(self) -> float:
-        """sqrt(E): the function has the features of the mean of all kernels, and a page those of each."""
+        """sqrt(E): the function has the features of the mean of all kernels, and a page each kernel's."""
         return math.sqrt(len(self.factors))
 
     @property

@@ -8,7 +8,7 @@ changes both:
 
 Q is diagonal, so that the walk costs O(L) and a sample O(L^2). The triangle of the inverse, which other steps of `rls`
 carry, would cost O(L^3): the sum of two inverses has no rotation. P stays positive, since it is at least Q before every
-sample, and what is subtracted is symmetric to the last bit.
+sample, and the subtracted matrix is symmetric to the last bit.
 """
 
 import math
@@ -42,7 +42,7 @@ def learn(
     work : Array
         Numbers to work with.
     coefficients, covariance, noise : Array
-        W, P and what is known of the noise, changed.
+        W, P and the noise's estimate, changed.
     features : Array
         Of all points, own samples first.
     terms : Terms

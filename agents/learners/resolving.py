@@ -82,7 +82,7 @@ def resolved_learner(
     steps : int
         How many steps it takes in a round.
     settles : bool
-        Whether its steps may be larger at first; those of a learner whose pulls are in units of its step never are.
+        Whether its steps may be larger at first; a learner with pulls in units of its step never has larger ones.
     """
     if not automatic_keys(learner):
         return learner
@@ -152,7 +152,7 @@ def _unknown(points: Array) -> Array:
 def _gram(
     learner: Any, points: Array, outputs: int
 ) -> tuple[Callable[[Array], Array], Callable[[Array], Array] | None]:
-    """Return the inner products of what a learner moves along, and their diagonal where that is to be had alone."""
+    """Return the inner products of a learner's directions of steps, and their diagonal if it is available alone."""
     kernel: Any = getattr(learner, "kernel", None)
     if kernel is not None and learner.gain is not None:  # also what features tend to, which may be many, or yet to come
         return lambda chosen: kernel_rows(kernel, chosen, chosen), partial(kernel_diagonal, kernel)

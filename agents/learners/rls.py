@@ -226,7 +226,7 @@ class Rls(CertainDescent):
         eta: float | None = None,
         taught: Array = NOTHING,
     ) -> Info:
-        """Take in own samples and what neighbours taught, and move along what they add to the gradients.
+        """Take in own samples and values taught by neighbours, and move along their sums in the gradients.
 
         Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
@@ -259,7 +259,7 @@ class Rls(CertainDescent):
         return self._mapping().function_from(arrays)
 
     def noise(self, state: RlsState) -> Array:
-        """Return what the state carries of the noise's variance."""
+        """Return the state's estimate of the noise's variance."""
         return state.noise
 
     def posterior(self, state: RlsState) -> Posterior | None:

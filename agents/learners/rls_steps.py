@@ -39,7 +39,7 @@ from kernelswarm.protocols.parameters.least_squares import ROWS, learn_noise
 LONG_LOOPS = True
 
 EVALUATES, DERIVATIVES = range(2)
-"""Among the addresses that a step calls, that of the features first, then those of the loss."""
+"""Among the addresses that a step calls, the features' first, then the loss's."""
 
 
 @cached_njit
@@ -137,7 +137,7 @@ def _take_in(work: Array, known: Information, features: Array, terms: Terms, aim
 def _settle(
     work: Array, known: Information, features: Array, ridges: Array, lost: float, cursor: float, terms: Terms
 ) -> float:
-    """Renew the ridge where a share was lost, and add what was taught; returns the cursor."""
+    """Renew the ridge after forgetting, and add taught values; returns the cursor."""
     root, moments, _ = known
     size, outputs = terms.pulls.shape
     order = len(root)
@@ -162,7 +162,7 @@ def renew(
     aim: Array,
     product: Array,
 ) -> float:
-    """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn, as `moves.renew` does."""
+    """Restore the ridge after forgetting, in some coordinates a step, in turn, as `moves.renew` does."""
     left = min(order, math.ceil(4.0 * order * lost))
     for _ in range(left):
         place = int(cursor) if 0.0 <= cursor < order else 0
@@ -323,6 +323,6 @@ class CompiledRls(CompiledVector):
         return np.concatenate([[float(len(own))], own, ridges, [float(len(walk))], walk, self._features(state)])
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers of the samples' terms, and of what a step works with."""
+        """Return the room, in numbers, for the samples' terms, and a step's working memory."""
         count, outputs = state.function.coefficients.shape
         return int(moves.terms_room(points, outputs) + room(count, points, outputs))

@@ -55,10 +55,10 @@ from kernelswarm.refused_key import RefusedKey
 
 
 FIXED = 5
-"""Among a state's integers, after those of POLK, the points that no compression removes."""
+"""Among a state's integers, after POLK's, the points that no compression removes."""
 
 MAP, DERIVATIVES = POLK_TOOLS, POLK_TOOLS + 1
-"""Among the addresses that a step calls, after those of POLK."""
+"""Among the addresses that a step calls, after POLK's."""
 
 INTEGRAL, LOSS, MIRRORED, CURVED, GRID_ONLY, SHRINKAGE, BATCH_SIZE, COUNT = range(8)
 """The last numbers, of which there are `COUNT`. The first three count others, which stand before these in their order:
@@ -104,9 +104,9 @@ def weigh_duals(
     duals : Array
         z at the points, (N, C), where f = exp(z); without rows where f is a multiple of z.
     apart : Array
-        What of the own samples' gradients stays explicit, (n, C). An implicit step shortens what it is given.
+        The explicit part of the own samples' gradients, (n, C). An implicit step shortens its argument.
         Shortening the samples' part of a loss and not its integral would move the minimum, so both stay explicit, and
-        the coupling is what is solved for.
+        the coupling is solved for.
     """
     own, outputs = apart.shape
     for k in range(own):
@@ -230,7 +230,7 @@ class CompiledSpppot(CompiledPolk):
         return super().length(state.dual, capacity)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that POLK works with, and those of dual values, gradients and projections."""
+        """Return the room, in numbers, for POLK's working memory, and dual values, gradients and projections."""
         own = 2 * points * state.function.outputs + self._learner.grid_only * (points + 1) * capacity
         return int(super().scratch(state.dual, capacity, points) + own)
 
@@ -371,12 +371,12 @@ class Spppot(DescentInSpace):
 
     @property
     def grid(self) -> Grid | None:
-        """The grid of the loss's integral; None where the loss has none."""
+        """The grid of the loss's integral, or None without an integral."""
         return grid_of(self.loss)
 
     @property
     def gain(self) -> float | None:
-        """The supremum of kappa(x, x) where f = z; None where f moves by an unknown multiple of z."""
+        """The supremum of kappa(x, x) if f = z, or None if f moves by an unknown multiple of z."""
         slope = self.mirror_map.slope
         return None if slope is None or self.kernel.supremum is None else slope * self.kernel.supremum
 

@@ -44,7 +44,7 @@ from kernelswarm.refused_key import RefusedKey
 SMALLEST_CAPACITY = 32
 
 ALL = 2**62
-"""The budget where there is none."""
+"""The budget of a subspace without one."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class Visit(NamedTuple):
     cross: Array | None  # L_new' L_old, (r, r), of the update; None without one
     weights: Array | None  # of the function on the new features, (r, C); None without an update
     moved: float  # the Hilbert norm by which that function moved
-    dropped: int = -1  # the place among the points, with the new one, of that which went; -1 where none did
+    dropped: int = -1  # the index of the dropped point, counting the new one; -1 for none
 
 
 class Subspace:
-    """The span of ``L = Phi_S A``, with what its next update would otherwise compute again.
+    """The span of ``L = Phi_S A``, with intermediate results for its next update.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ class Subspace:
 # The step of learners on a subspace that follows the samples, in compiled code.
 
 CAPACITY, SAMPLES, COMPARED = range(3, 6)
-"""A state's integers after those that all have."""
+"""A state's integers after the common ones."""
 
 CROSS, AT, BOUND = range(3)
 """The addresses: of the kernel, the step of the subspace, and the threshold on fits."""
@@ -371,7 +371,7 @@ def _kernel_numbers(numbers: Array) -> Array:
 
 @inline_always
 def _squares(numbers: Array, storage: Array, outputs: int) -> Squares:
-    """Return what features are made with, as `Subspace` lays it out behind the weights."""
+    """Return the arrays that make features, as `Subspace` lays them out behind the weights."""
     rank = int(numbers[RANK])
     first, size = rank * outputs, rank * rank
     return Squares(
@@ -549,7 +549,7 @@ class CompiledSubspace(CompiledLinear):
         return self._numbers
 
     def _room(self, state: Any, capacity: int) -> int:
-        """Return the capacity of a subspace among others: what a budget wants, whatever the others have."""
+        """Return the capacity of a subspace among others: the budget's, whatever the others have."""
         return int(state.subspace.capacity) if self._bounded else capacity
 
     def length(self, state: Any, capacity: int) -> int:

@@ -41,7 +41,7 @@ def varying_noise(known: Posterior, points: Array, errors: Array, weights: Array
     Returns
     -------
     Array or None
-        The ``levels`` of a `Posterior`, (3 + M, C); None where the noise of all outputs is constant.
+        The ``levels`` of a `Posterior`, (3 + M, C), or None if the noise of all outputs is constant.
     """
     count, outputs = errors.shape
     spread = known.noise * (known.variance(points) + 1.0 / weights)[:, np.newaxis]
