@@ -70,7 +70,7 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Solved:
     )
 
 
-# Kernel sums in Cholesky features whose samples fade: with what is renewed next, and what recent samples alone say.
+# Kernel sums in Cholesky features whose samples fade, with a second information of recent samples alone.
 
 
 class FadingSum(SolvedSum):

@@ -459,7 +459,7 @@ def move(
     for j in range(before):
         for c in range(shift.shape[1]):
             tables.weights[j, c] -= shift[j, c]
-    # KOMP moves points and never looks at them: given their places, it tells where each of those that stay was.
+    # KOMP moves points and never looks at them: given their indices, it returns the former index of each staying point.
     places = Tables(origins, tables.weights, tables.factor, tables.precision)
     added = Added(arrivals, at.weights, at.cross, at.gram)
     order, error, changes, done = blocked_komp.compress(

@@ -117,7 +117,7 @@ def choose(
         for j in range(before):
             for c in range(outputs):
                 weights[j, c] -= change[j, c]
-    # KOMP moves points and never looks at them: given their places, it tells where each of those that stay was.
+    # KOMP moves points and never looks at them: given their indices, it returns the former index of each staying point.
     places = Tables(origins, weights, factor, tables.precision)
     added = Added(arrivals, new_weights, cross, gram)
     order, error, changes = komp.project_in(komp_work, places, before, added, 1.0, epsilon, limit, 0, size == 1)

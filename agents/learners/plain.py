@@ -174,7 +174,7 @@ class PlainLearner:
     """A learner's methods as functions for compiled rounds.
 
     States stay the objects that they are. An evaluation is kept until the step that takes it, so that nothing is
-    evaluated twice: rows hold its number in place of what is known there.
+    evaluated twice: rows hold its number in place of the evaluation there.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ FAINTEST = 0.02
 """The least relevance, of the greatest: an input without any would have an infinite length."""
 
 FAR = 1000.0
-"""Of an input's deviation: what is farther from its median is moved to there before the relevance is measured."""
+"""Of an input's deviation: values farther from its median are moved to there before the relevance is measured."""
 
 STRAYED = 1000.0
 """A standard deviation this many times that of the middle nine tenths is one of few outliers; heavy tails, which are

@@ -179,7 +179,7 @@ class Links:
             raise RefusedKey(
                 "bandwidth",
                 f"= {self.bandwidth:g} scalars a round: a message of {size:g} bytes takes {rounds:,} rounds, "
-                f"and max_age = {self.max_age} drops what is older; raise it to {rounds - 1:,} at least, or bandwidth",
+                f"and max_age = {self.max_age} drops older messages; raise it to {rounds - 1:,} at least, or bandwidth",
             )
         return rounds
 

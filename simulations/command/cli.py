@@ -404,7 +404,7 @@ def reproduce(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Repeat a paper's experiment: prints what was published and what is measured, side by side."""
+    """Repeat a paper's experiment: prints published and measured values side by side."""
     width = get_terminal_size((100, 24)).columns
     if together:
         all_reproductions(name, data, out, quick, seed, jobs, quiet)
@@ -427,7 +427,7 @@ def reproduce(
 
 
 def _show(finished: Finished, drawing: Drawing | None) -> None:
-    """Print the final figures of a run, what is wrong with it and where it is, and draw it."""
+    """Print the final figures of a run, its warnings and its folder, and draw it."""
     from kernelswarm.simulations.command.final_figures import as_text
 
     result, folder, _ = finished

@@ -363,7 +363,7 @@ def _compiling_in_a_line(quiet: bool, console: Console) -> Iterator[None]:
         if not texts and compilation.seconds >= WORTH_A_WORD:
             texts = True
             console.print(
-                f"kernelswarm: {COMPILING}: this takes up to a minute or two, and later runs load what is compiled now",
+                f"kernelswarm: {COMPILING}: this takes up to a minute or two, and later runs load the compiled code",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -164,9 +164,7 @@ def _reason(best: int, finals: Mapping[int, float], search: Search, judgement: J
     before, risk = finals[0], finals[best]
     least = min(finals, key=lambda place: finals[place])
     if not best:
-        which = (
-            "risks less" if least == 0 else f"has a smaller model, and those that risk less do by {ALIKE:.0%} at most"
-        )
+        which = "risks less" if least == 0 else f"has a smaller model, and smaller risks differ by {ALIKE:.0%} at most"
         return f"the experiment as it is: no candidate {which}; {judgement.sentence}"
     if not judgement.holds:
         return (

@@ -151,7 +151,7 @@ def hidden_script() -> Iterator[None]:
 
 
 def packed(values: Sequence[object]) -> bytes:
-    """Return the definitions, in such a program, of the parts in some values; b"" where there are none.
+    """Return the definitions, in such a program, of the parts in some values, or b"" without parts.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from kernelswarm.refused_key import RefusedKey
 class InputError(ValueError):
     """Input that is refused before anything starts; the command line ends with exit code 2.
 
-    The message is one paragraph: what was given and where, the rule it breaks, the remedy or the nearest valid name.
+    The message is one paragraph: the place, the value, the rule it breaks, the remedy or the nearest valid name.
     """
 
 
@@ -64,7 +64,7 @@ class Interrupted(SimulationError):
         self.number = number
 
 
-# The words of a refusal: where a value stands, what it is, what was asked for, which name is nearest.
+# The words of a refusal: place, value, rule, and the nearest valid name.
 
 # Words of the field that several parts are meant by.
 

@@ -242,7 +242,7 @@ def impossible(path: str | Path) -> str:
             f"{sys.getfilesystemencoding()}: set PYTHONUTF8=1 or LC_ALL=C.UTF-8 in the environment"
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return ""  # whoever opens it says what is there
+        return ""  # opening it will give the error
     except (OSError, ValueError) as error:  # a name too long, a loop of links; a null byte in it
         return getattr(error, "strerror", None) or str(error)
     return ""

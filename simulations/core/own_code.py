@@ -106,7 +106,7 @@ DECLARED: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
     "kernel": {
         "supremum": (
             lambda value: value is None or _is_number(value, 5e-324),
-            "must be a positive number that bounds kappa(x, x), or None where there is no bound",
+            "must be a positive number that bounds kappa(x, x), or None if there is no bound",
         ),
     },
     "schedule": {

@@ -193,7 +193,7 @@ def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, cure: str) -
         return
     kinds = [f"{HELD[one.kind]}{' of a time zone' * one.zoned}" for one in (found, wanted)]
     raise ValueError(
-        f"{name}: column {shown(found.name)} holds {kinds[0]}, and what was learned from holds {kinds[1]}: "
+        f"{name}: column {shown(found.name)} holds {kinds[0]}, and the training data hold {kinds[1]}: "
         + (cure or "write both in the same way")
     )
 
@@ -470,7 +470,7 @@ def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:
 
 
 def categories(name: str, table: pyarrow.Table) -> dict[str, bool]:
-    """Return whether categories have an order, by the columns of which the table says that they hold some."""
+    """Return whether categories have an order, for the columns that the table declares to be categories."""
     columns = by_pandas(name, table).get("columns", [])
     found = {entry.get("field_name", entry.get("name")): entry for entry in columns if isinstance(entry, dict)}
     ordered = {

@@ -147,7 +147,7 @@ def twin(source: NodeSource) -> NodeSource:
 
 @dataclass(eq=False)
 class Source:
-    """An opened stream: its dimensions, its nodes' data and what is known about their distribution.
+    """An opened stream: its dimensions, its nodes' data and facts about their distribution.
 
     Parameters
     ----------

@@ -239,7 +239,7 @@ def _picked(data: Any, names: Sequence[str], name: str) -> tuple[pyarrow.Table |
         lack = f"no column {shown(lacking[0])}" if len(lacking) == 1 else f"no columns {some(lacking)}"
         raise ValueError(
             f"{name} have {lack}{_nearest(lacking, others)} They have {some(list(found)) or 'none'}, and need "
-            f"{some(wanted)}, in any order: rename or add what is missing, or give an array with these columns in this "
+            f"{some(wanted)}, in any order: rename or add missing ones, or give an array with these columns in this "
             "order"
         )
     taken = in_step({column: found[column] for column in wanted}, name)
@@ -332,7 +332,7 @@ def in_step(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def index_of(values: Any) -> Any:
-    """Return the index of a series or frame of pandas; None where there is none."""
+    """Return the index of a series or frame of pandas, or None for other data."""
     index = getattr(values, "index", None)
     return index if hasattr(index, "get_indexer") else None
 
@@ -365,7 +365,7 @@ def _nearest(lacking: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _columns_of_rows(rows: Sequence[Mapping[Any, Any]], names: Sequence[str], name: str) -> dict[str, list[Any]]:
-    """Return the columns of rows that are dicts: those that are asked for, or those of the first row."""
+    """Return the columns of rows that are dicts: the requested ones, or the first row's."""
     called = list(names) if are_names(names) else list(dict.fromkeys(str(key) for key in rows[0]))
     texts = [{str(key): value for key, value in row.items()} for row in rows]
     for place, row in enumerate(texts):
@@ -379,7 +379,7 @@ def _columns_of_rows(rows: Sequence[Mapping[Any, Any]], names: Sequence[str], na
 
 
 def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
-    """Copy a column into Arrow's memory; what is missing in a column of objects is missing there."""
+    """Copy a column into Arrow's memory; gaps in a column of objects stay gaps."""
     import pyarrow
 
     if isinstance(values, pyarrow.ChunkedArray):  # nobody can write to it

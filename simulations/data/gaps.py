@@ -1,4 +1,4 @@
-"""Values that are not there: how they are written, what is done about them, and the last value before them."""
+"""Missing values: how they are written, how they are treated, and the last value before them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DONE = {
     "mean": "inputs are filled with the mean or most frequent word of the training rows",
     "last": "inputs are filled with the node's last known value",
 }
-"""What messages say of what is done about gaps."""
+"""The words of messages for each treatment of gaps."""
 
 
 WITHOUT = "their nodes have no sample in these rounds"
@@ -33,7 +33,7 @@ WITHOUT = "their nodes have no sample in these rounds"
 
 
 def check_missing(missing: Missing) -> None:
-    """Refuse what is none of the ways to treat gaps."""
+    """Refuse unknown treatments of gaps."""
     if missing not in get_args(Missing):
         raise RefusedKey("missing", f'= {shown(missing)} must be "refuse", "drop", "mean" or "last"')
 
@@ -48,7 +48,7 @@ def are_gaps(values: npt.NDArray[np.generic]) -> Booleans:
 
 
 def together(values: Any) -> Any:
-    """Return a list of rows of which some are masked arrays as one such array, and other values as they are."""
+    """Return a list of rows with masked arrays among them as one masked array, and other values as they are."""
     if isinstance(values, list | tuple) and any(map(np.ma.isMaskedArray, values)):
         return np.ma.array(values)
     return values
@@ -57,7 +57,7 @@ def together(values: Any) -> Any:
 def unmasked(values: Any) -> Any:
     """Return values with gaps in place of masked entries: nan, nothing of text, no object, no time.
 
-    ``numpy.asarray`` hands over what is hidden under the mask.
+    ``numpy.asarray`` hands over the values under the mask.
     """
     values = together(values)
     if not np.ma.isMaskedArray(values):
@@ -110,7 +110,7 @@ def gaps_in_words(
     coded: str = "",
     unused: str = "",
 ) -> str:
-    """Say how many values are missing in which columns, and what is done about it.
+    """Describe the numbers of missing values by column, and their treatment.
 
     Of nodes that go on ``in_step``, rows that are left out are rounds without a sample; ``coded`` and ``unused`` say
     what `written` does.

@@ -57,7 +57,7 @@ def repeated_rows(columns: Iterable[npt.NDArray[np.generic]], targets: npt.NDArr
     if again < LEAST * count or values < max(FEWEST, DIFFERENT * different):
         return ""
     return (
-        f"{again:,} of {count:,} rows repeat others in all columns: what is measured on may have been learned from, "
+        f"{again:,} of {count:,} rows repeat others in all columns: held-out rows may have been learned from, "
         "leave the copies out"
     )
 

@@ -211,7 +211,7 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
         if dialect.blanks and odd:
             raise ValueError(
                 f"{name} has {odd[0].expected_columns} fields with blanks between them, and {odd[0].actual_columns} "
-                f"in another line{_where(odd, content)}: what is missing between blanks cannot be seen, write NA in "
+                f"in another line{_where(odd, content)}: missing entries between blanks cannot be seen, write NA in "
                 "its place, or leave such lines out"
             ) from error
         raise ValueError(

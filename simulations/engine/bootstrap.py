@@ -19,7 +19,7 @@ LIBRARY, OWN, DIGEST = "library", "own", "digest"
 
 
 def arrive() -> None:
-    """Let this process find what was sent: the user's modules, and kernelswarm unless the same one is installed here.
+    """Put shipped code on the path: the user's modules, and kernelswarm unless the same one is installed here.
 
     An installed one is preferred, since its compiled functions are on the disk already.
     """

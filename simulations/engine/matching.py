@@ -282,7 +282,7 @@ def refuse_silent(plan: AgentPlan) -> None:
         raise InputError(f"{every} and links.trigger.threshold = {trigger:g} both hold messages back: leave one out")
     if isinstance(plan.rule, SummedDuals | DualRule) and not replace(conditions, every=1).ideal:
         raise InputError(
-            f"{every}: the duals of ADMM miss what is lost between messages that are rounds apart: leave out links, "
+            f"{every}: the duals of ADMM miss steps between messages that are rounds apart: leave out links, "
             "clock, topology.schedule and faults of messages, or set protocol.every = 1"
         )
 
@@ -301,7 +301,7 @@ def refuse_coarse(plans: Sequence[AgentPlan]) -> None:
         return
     raise InputError(
         f"links.quantization.bits = {plan.conditions.links.bits}: the protocol {part_name(plan.rule)} passes on sums "
-        f"that were rounded before, and what is lost adds up: take {least} bits at least, or a protocol that "
+        f"that were rounded before, and the losses add up: take {least} bits at least, or a protocol that "
         "rounds the sums of each round by themselves, such as drfgp"
     )
 

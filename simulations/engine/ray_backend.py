@@ -98,7 +98,7 @@ class Ray:
         since actors wait for one another by polling.
     restarts : int
         How often, without a checkpoint in between, processes that died or hang are replaced, all going on from the last
-        checkpoint, or from the first round where there is none; not negative, and 0 ends the run instead.
+        checkpoint, or else from the first round; not negative, and 0 ends the run instead.
     """
 
     nodes_per_actor: int | Literal["auto"] = 1

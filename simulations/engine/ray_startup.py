@@ -132,7 +132,7 @@ HOME = ": Ray writes into the folder that HOME names, set HOME to one that may b
 
 
 class Attempt:
-    """An attempt to start Ray: where it fails, what was made for it is removed, and the message says why.
+    """An attempt to start Ray: if it fails, its files are removed, and the message gives the reason.
 
     Ray raises errors of the class Exception itself where one of its processes does not come up, and StopIteration where
     it finds no file left to open.

@@ -329,7 +329,7 @@ class _FirstOrder(PolkEstimator):
             )
         units = measured_in_units(learner.loss)
         raise InputError(
-            f"the units of {units} ask for steps of eta = {eta:.3g}, which leave nothing of what was learned before: "
+            f"the units of {units} ask for steps of eta = {eta:.3g}, which leave nothing of the earlier function: "
             f"scale {units} (sklearn.preprocessing.StandardScaler)"
         )
 

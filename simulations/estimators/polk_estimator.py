@@ -187,7 +187,7 @@ def learn_on(
             value, before = getattr(estimator, changed), estimator._begun_with[changed]
             raise RefusedKey(
                 changed,
-                f"= {shown(value)} was {shown(before)} when learning began, and what was learned depends on it: call "
+                f"= {shown(value)} was {shown(before)} when learning began, and the function depends on it: call "
                 "fit, or make a new estimator",
             )
         follow(samples)
@@ -578,7 +578,7 @@ def _refuse_range(kernel: Any, points: Array) -> None:
     gain = 1.0 if automatic_keys(kernel) else float(kernel_diagonal(kernel, points).max())
     if not np.finfo(float).tiny <= gain < math.inf:
         raise InputError(
-            f"kernel = {kernel} is {gain:.3g} at most between a row of X and itself, of which nothing can be learned: "
+            f"kernel = {kernel} is {gain:.3g} at most between a row of X and itself, so nothing can be learned: "
             "scale X (sklearn.preprocessing.StandardScaler), or use another kernel"
         )
 

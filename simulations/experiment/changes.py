@@ -37,7 +37,7 @@ def parse_assignment(text: str, option: str = "--set") -> tuple[str, str]:
 
 
 def parse_value(text: str) -> Any:
-    """Read a value as TOML; what is no TOML is a string, so that names need no quotes, or a number without a digit
+    """Read a value as TOML; invalid TOML is a string, so that names need no quotes, or a number without a digit
     before or behind its point.
 
     Examples

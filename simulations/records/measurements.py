@@ -243,7 +243,7 @@ class OnDisk:
             self._flush()
         except OSError as error:
             cause = error.strerror or error
-            warnings.warn(f"what was measured stays in memory, it could not be written: {cause}", stacklevel=2)
+            warnings.warn(f"measurements stay in memory, they could not be written: {cause}", stacklevel=2)
 
     def sync(self) -> None:
         """Write all that was added to the disk; raises OSError where that fails."""

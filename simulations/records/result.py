@@ -486,7 +486,7 @@ def over_network(result: Result, column: str, against: str = "samples") -> Serie
 
 
 def _over(result: Result, table: tuple[Array, Array], against: str) -> Series | None:
-    """Return the courses of a table over what the network's row of each round says; None where it does not say it."""
+    """Return learning curves with a network column on the x-axis, or None if the column is missing."""
     along = AGAINST[against]
     if along not in result.network:
         return None

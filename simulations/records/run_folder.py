@@ -360,7 +360,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         lacking = "holds none of a run's files" if len(missing) == len(FILES) else f"lacks {', '.join(missing)}"
         hint = f"; kernelswarm resume {folder} goes on with it" if (folder / "checkpoints").is_dir() else ""
         if (folder / measurements.FOLDER).is_dir():
-            hint += f"; kernelswarm plot {folder} draws what was measured until then"
+            hint += f"; kernelswarm plot {folder} draws the measurements until then"
         raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
     files.check(folder, [name for name in FILES if name != files.SUMS])
     result = Result(

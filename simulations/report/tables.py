@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result, Table
 
-# Numbers as a page holds them: few digits, few rows, null where there is none.
+# Numbers for a page: few digits, few rows, null for missing ones.
 
 EXACT = 17
 """Significant digits that give a float64 back."""
@@ -96,7 +96,7 @@ ROWS = 4_000
 APART = ("round",)
 
 WINDOWS = {"progressive_risk": " (since the evaluation before)"}
-"""What final figures are means over, where it is not the whole run or its end."""
+"""The span of the means in final figures, if it is not the whole run or its end."""
 
 
 def of_run(result: Result) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ FINE = (np.arange(1000.0)[:, None] + 0.5) / 1000.0
 """The points of (0, 1) at which densities are drawn and compared, (1000, 1)."""
 
 RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-"""The coefficients of ||g||^2 in the batch objective, of which a validation set chooses one."""
+"""The coefficients of ||g||^2 in the batch objective; a validation set chooses one."""
 
 FOLDS = 5
 """The parts of the events that are left out in turn to choose the ridge."""

@@ -326,7 +326,7 @@ def dealt_out(
 ) -> tuple[Integers, Integers, Array, Array]:
     """Deal the rows out, a share of them by the size of the target and the others at random.
 
-    Returns those that each node learns from and is tested on, (nodes, n), and all points and targets, scaled.
+    Returns the training and test rows of each node, (nodes, n), and all points and targets, scaled.
     """
     generator, size = np.random.default_rng(seed), len(points) // NODES
     dealt = generator.permutation(len(points))[: NODES * size].reshape(NODES, size)

@@ -17,7 +17,7 @@ from kernelswarm.simulations.reproductions import dkla
 from kernelswarm.simulations.reproductions.data_sets import HOUSING_FILE, housing
 from kernelswarm.simulations.running.simulation import simulate
 
-# Grids of values, beyond whose ends a search goes on until what is best has worse values on all sides.
+# Grids of values; a search goes on beyond their ends until the best value has worse ones on all sides.
 
 Place = tuple[int, ...]
 """A value of each key, by its place on the key's axis."""
@@ -576,7 +576,7 @@ WITHOUT_HOUSING = "California housing by location is left out: its data is not a
 
 
 def housing_by_location(data: Path) -> Task:
-    """Make the task: the value of houses, of which every node sees those of its own area.
+    """Make the task: the value of houses; every node sees the houses of its own area.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""From an experiment to a result, with what is observed on the way and what does not suit."""
+"""From an experiment to a result, with observers on the way and warnings about unsuited settings."""

@@ -60,7 +60,7 @@ def risk_of(loss: Loss, constant: Array, held_out: HeldOut) -> float:
 
 
 def best_constant(loss: Loss, outputs: int, rows: HeldOut) -> Array:
-    """Return the prediction (C,) of least risk among those that are the same everywhere.
+    """Return the constant prediction (C,) of least risk.
 
     It is ``argmin_c mean_n l(c, y_n)`` over the targets of some rows: by the loss's own closed form, such as the mean
     for the squared loss and the log frequencies for the logistic ones, or else by a search that uses values only, so
@@ -304,7 +304,7 @@ def advice(
 
 
 def odd_column(source: Source, rows: TrainingRows, stream: Mapping[str, Any]) -> Odd | None:
-    """Return the first column of own data that is taken literally and should not be; None where there is none."""
+    """Return the first column of own data that is taken literally and should not be, or None."""
     off = [key for key in ("standardize_targets", "standardize") if stream.get(key) is False]
     if not off:
         return None

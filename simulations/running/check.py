@@ -202,7 +202,7 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 
 def _in_turns(actors: int) -> str:
-    """Describe what more actors than cores cost, by what was measured on an idle machine of 2 cores."""
+    """Describe the cost of more actors than cores, as measured on an idle machine of 2 cores."""
     return (
         f"{actors:,} actors take turns on {number_of(cores(), 'core')}, and wait for one another in each round. On 2 "
         "cores 20 actors of a node started in 15 s, and took 235 times the serial time a round; 2 actors of 250 nodes "

@@ -88,7 +88,7 @@ def require_same(since: Checkpoint, network: Network, edges: Integers, folder: P
         check(network.plans, since.snapshots, network.source.targets)
     except ValueError as error:
         raise InputError(
-            f"{folder}: the checkpoint of round {since.round:,} is not what was written: {error}: remove it to go on "
+            f"{folder}: the checkpoint of round {since.round:,} is damaged: {error}: remove it to go on "
             f"from an earlier one, or start anew with kernelswarm run {folder / 'config.toml'}"
         ) from error
 

@@ -58,7 +58,7 @@ REMEDIES = {
     "protocol.form": 'take "one_sided", or a network in which no node has so many neighbours',
     "evaluate_every": "raise it",
     "protocol.name": "take another protocol, or fewer nodes",
-    "links.max_age": "lower it: what is older is dropped",
+    "links.max_age": "lower it: older messages are dropped",
 }
 
 TOO_LARGE = (
@@ -347,7 +347,7 @@ class Bounded:
 
 
 def largest(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the key under ``key`` with the largest number, and the number; the table's name where there is none.
+    """Return the key under ``key`` with the largest number, and the number; the table's name if it has no keys.
 
     Seeds decide no size, and are left out.
 

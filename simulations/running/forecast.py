@@ -36,11 +36,11 @@ class Forecast:
     Attributes
     ----------
     lost : float
-        The share that the links lose; what is sent to nodes that have left comes on top.
+        The share that the links lose; messages to nodes that have left come on top.
     late : float
         The share that is dropped as older than ``max_age``.
     delay : float
-        The mean delay in rounds of those that are not lost.
+        The mean delay in rounds of messages that are not lost.
     """
 
     lost: float

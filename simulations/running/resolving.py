@@ -47,7 +47,7 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
     """Return an experiment with numbers in place of the words in the configuration of its learners and its protocol.
 
     All nodes share one sample, so that words become the same numbers for all of them and their functions live in one
-    space. The sources are put back where they were: what is learned from is not changed by having been looked at.
+    space. The sources are put back where they were: sampling them changes no training data.
 
     Parameters
     ----------

@@ -447,7 +447,7 @@ def _run_and_write(
         if error.partial is None:
             raise
         partial, place, _ = written(error.partial)
-        text = f"{error}; what was measured until then is in {place}"
+        text = f"{error}; measurements until then are in {place}"
         if isinstance(error.__cause__, EngineError) and checkpoints.last is not None:
             text += f"; {checkpoints.command} goes on from round {checkpoints.last:,}"
         raise SimulationError(text, node=error.node, round=error.round, partial=partial) from error
@@ -470,7 +470,7 @@ def _left(checkpoints: Checkpoints) -> str:
     if _ended_early(folder):
         return f"{checkpoints.command} begins it again from the first round"
     return (
-        f"what was measured until then is in {folder}, and kernelswarm plot {shlex.quote(str(folder))} draws it; "
+        f"measurements until then are in {folder}, and kernelswarm plot {shlex.quote(str(folder))} draws them; "
         f"kernelswarm run {shlex.quote(str(folder / 'config.toml'))} begins it anew"
     )
 

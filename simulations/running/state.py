@@ -273,11 +273,11 @@ MEASURED = {
         "late",
     ],
 }
-"""Names that callbacks may not take: what is measured, and what only some runs measure."""
+"""Names that callbacks may not take: measured columns, also columns that only some runs measure."""
 
 
 class CallbackError(RuntimeError):
-    """A callback raised, or returned what is no column; says which and in which round."""
+    """A callback raised, or returned an invalid column; says which and in which round."""
 
 
 class OwnColumns:
@@ -395,7 +395,7 @@ class _Asked:
             text = " ".join(str(error).split())
             raise CallbackError(
                 f"{self._where} raised {type(error).__name__}: {text or 'it says nothing more'} "
-                f"({place_of(trace)}): correct it; what was measured is kept"
+                f"({place_of(trace)}): correct it; measurements until then are kept"
             ) from error
 
 

@@ -361,7 +361,7 @@ def warning(plans: Sequence[AgentPlan]) -> str:
     where = "" if len(found) == len(plans) else f" at {len(found):,} of {len(plans):,} nodes that were looked at"
     return (
         f"nothing will be learned{where}: of the first steps of node {plan.neighborhood.node} the largest moves the "
-        f"function by {steps.largest:.3g}, and compression undoes what is within eps = {steps.budget:.3g}: "
+        f"function by {steps.largest:.3g}, and compression undoes changes within eps = {steps.budget:.3g}: "
         f"{remedy(describe(plan.learner))}"
     )
 

@@ -185,7 +185,7 @@ def _worse_than_constant(report: Report, base: Baseline, advise: Callable[[], st
     count = sum(_exceeds(risks[node], base.each[node]) for node in risks)
     return (
         f"worse than the constant prediction at {_of(count, len(risks))}: risk {risk:.3g}, where the best constant of "
-        f"what was learned from has {base.constant:.3g} on the same held-out data{held_out and f' ({held_out})'}: "
+        f"the training data have {base.constant:.3g} on the same held-out data{held_out and f' ({held_out})'}: "
         f"{advise()}"
     )
 
@@ -204,7 +204,7 @@ def _nothing_learned(report: Report, learner: Mapping[str, Any], forgetful: bool
         return f"{text}: raise learner.step_size" if "step_size" in learner else text
     return (
         f"{text}, since all steps are below eps: a step moves it by {sum(steps) / len(steps):.3g} on average, and "
-        f"compression may undo what is within eps = {sum(budgets) / len(budgets):.3g}: {remedy(learner)}"
+        f"compression may undo changes within eps = {sum(budgets) / len(budgets):.3g}: {remedy(learner)}"
     )
 
 

@@ -268,7 +268,7 @@ def _does_not_mind_being_asked(learner: Learner, inputs: int, outputs: int, batc
         learner.snapshot(asked),
         learner.snapshot(quiet),
         learner,
-        "what is evaluated and asked for beside does not change a step",
+        "other evaluations and questions do not change a step",
     )
 
 
@@ -317,7 +317,7 @@ def check_subspace_step(step: SubspaceStep) -> None:
             for length in (1e-6, 0.3, 1.0, 1e3):
                 found = step.at(sample, length)
                 require(0.0 < found < math.inf, step, f"steps are positive numbers; at({sample}, {length}) is {found}")
-                require(step.at(sample, length) == found, step, "a step does not depend on what was asked before")
+                require(step.at(sample, length) == found, step, "a step does not depend on earlier questions")
                 if form is not None:
                     compiled = ready(form.at, SUBSPACE_STEP)(form.numbers, sample, length)
                     require_equal(compiled, found, step, "the compiled step has the bits of at")

@@ -198,7 +198,7 @@ def _offers_what_has_a_derivative(loss: Loss, predictions: Array, targets: Array
     require_shape(offered, (len(predictions),), loss, "offers")
     require(bool(np.all((offered == 0.0) | (offered == 1.0))), loss, "offers are 0 or 1")
     moving = np.any(loss.derivatives(predictions, targets) != 0.0, axis=1)
-    require(bool(np.all(moving[offered == 1.0])), loss, "what is offered has a derivative other than 0")
+    require(bool(np.all(moving[offered == 1.0])), loss, "offered samples have a derivative other than 0")
 
 
 def _probabilities_are_probabilities(loss: Loss, predictions: Array) -> None:

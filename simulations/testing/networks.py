@@ -210,7 +210,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
         sentence = "on links that lose and delay, a run that is gone on with has the bits of one in one go"
         require_equal(_ran(stormy, halves, rests=True), alone, part, sentence)
     finite = all(np.isfinite(array).all() for node in wanted["functions"].values() for array in node.values())
-    require(finite, part, "what is learned in a small network stays finite")
+    require(finite, part, "functions learned in a small network stay finite")
 
 
 def _ran(

@@ -43,7 +43,7 @@ def check_schedule(schedule: Schedule) -> None:
                 f"largest = {schedule.largest!r} is no less than any step size; at({step}) is {eta!r}",
             )
         again = [schedule.at(step) for step in reversed(STEPS)][::-1]
-        require_equal(again, etas, schedule, "a step size does not depend on what was asked before")
+        require_equal(again, etas, schedule, "a step size does not depend on earlier questions")
         for first, steps in ((0, 50), (7, 1), (3, 0)):
             wanted = np.array([schedule.at(step) for step in range(first, first + steps)], dtype=np.float64)
             require_equal(step_sizes(schedule, first, steps), wanted, schedule, "over has the bits of at")

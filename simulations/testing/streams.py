@@ -73,7 +73,7 @@ def _hands_out_rows(stream: Stream, source: Source, node: NodeSource) -> None:
             require(array.ndim == 2 and array.shape[1] == columns, stream, f"rows have {columns} columns")
             require(array.dtype == np.float64, stream, f"arrays are float64, not {array.dtype}")
             require(bool(array.flags.c_contiguous), stream, "arrays are C-contiguous")
-            require(not array.flags.writeable, stream, "nobody can write to what is handed out: it is read-only")
+            require(not array.flags.writeable, stream, "arrays that are handed out are read-only")
             require(bool(np.isfinite(array).all()), stream, "numbers are finite")
     require(
         0 < len(held_out.points) <= HELD_OUT or source.lengths is None, stream, "no more is held out than asked for"
@@ -149,7 +149,7 @@ def _ends(stream: Stream, nodes: int) -> None:
         require(
             points.shape == (0, source.inputs) and targets.shape == (0, source.targets),
             stream,
-            f"what is drawn after the end has the shapes (0, {source.inputs}) and (0, {source.targets})",
+            f"draws after the end have the shapes (0, {source.inputs}) and (0, {source.targets})",
         )
 
 

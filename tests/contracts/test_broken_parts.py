@@ -256,7 +256,7 @@ BROKEN = {
     ],
     "loss": [
         (broken(Huber, derivatives=lambda self, f, y: 1.001 * Huber.derivatives(self, f, y))(), "slopes of the values"),
-        (broken(SquaredHinge, offers=lambda self, f, y: np.ones(len(f)))(), "what is offered has a derivative"),
+        (broken(SquaredHinge, offers=lambda self, f, y: np.ones(len(f)))(), "offered samples have a derivative"),
         (broken(Huber, offers=lambda self, f, y: np.full(len(f), 0.5))(), "offers are 0 or 1"),
         (broken(Huber, curvature=0.9)(), "bounds the second derivative"),
         (broken(Huber, quadratic=True)(), "the second derivative of a quadratic loss is its curvature"),

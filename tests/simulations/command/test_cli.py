@@ -96,7 +96,7 @@ def test_failed_run_keeps_what_was_measured(call: Command) -> None:
     answer = call("run", "small.toml", *sets(DIVERGING), "--no-figures", "--out", "here")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.count("\n") == 1 and "diverged in round" in answer.err
-    assert answer.err.endswith("what was measured until then is in here\n")
+    assert answer.err.endswith("measurements until then are in here\n")
     summary = json.loads(Path("here/summary.json").read_text())
     assert summary["status"] == "failed"
     assert read("here").failed
@@ -140,7 +140,7 @@ def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: p
         assert Path("a run/checkpoints").is_dir()
     else:
         assert last_line.endswith(
-            "stopped by Ctrl-C; what was measured until then is in a run, and kernelswarm plot 'a run' draws it; "
+            "stopped by Ctrl-C; measurements until then are in a run, and kernelswarm plot 'a run' draws them; "
             "kernelswarm run 'a run/config.toml' begins it anew"
         )
         assert len(read("a run", partial=True).network["round"]) == 1

@@ -69,7 +69,7 @@ def test_test_rows_hold_what_the_others_do(tmp_path: Path, values: list[str]) ->
     assert message.startswith(f'test_path = "{tmp_path / "test.csv"}": ') and 'column "x" holds' in message
     (tmp_path / "test.csv").write_text("x,k,y\n0.5,1,1\n0.25,2,2\n")
     if values[0] != "N":  # a word may look like anything
-        assert 'column "x" holds numbers, and what was learned from holds' in refusal(
+        assert 'column "x" holds numbers, and the training data hold' in refusal(
             tmp_path, [values[k % 2] for k in K], test_path=tmp_path / "test.csv"
         )
 

@@ -76,7 +76,7 @@ def test_codes_of_digits_stay_text_where_a_word_stands_for_their_gaps() -> None:
 def test_rows_that_repeat_others_are_said_where_values_are_measured(call: Command) -> None:
     lines = [f"{'abc'[k % 3]},{k / 50},{RANDOM.normal()}" for k in range(90)]
     Path("joined.csv").write_text("station,x,flow\n" + "\n".join(lines + lines[:30]))
-    sentence = "30 of 120 rows repeat others in all columns: what is measured on may have been learned from"
+    sentence = "30 of 120 rows repeat others in all columns: held-out rows may have been learned from"
     assert sentence in init(call, "joined.csv", "--target", "flow", "--nodes", "station").out
     assert sentence in call("check", "mine.toml").out and sentence in call("run", "mine.toml", "--no-figures").out
     Path("once.csv").write_text("station,x,flow\n" + "\n".join(lines))

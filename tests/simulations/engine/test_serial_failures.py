@@ -133,7 +133,7 @@ def test_the_command_says_it_in_one_line_and_keeps_what_was_measured(call: Comma
     answer = call("run", "brittle.toml", "--out", "here")
     assert (answer.code, answer.out) == (1, "")
     assert re.fullmatch(
-        f"kernelswarm: node 2 failed in round 11: {CAUSE}; what was measured until then is in here\n", answer.err
+        f"kernelswarm: node 2 failed in round 11: {CAUSE}; measurements until then are in here\n", answer.err
     )
     result = read_run("here")
     assert result.failed

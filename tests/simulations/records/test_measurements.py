@@ -146,7 +146,7 @@ def test_rows_wait_in_memory_while_the_disk_is_full(tmp_path: Path, monkeypatch:
         with monkeypatch.context() as patch:
             if round in (2, 3):
                 patch.setattr(Path, "open", full)
-                with pytest.warns(UserWarning, match="stays in memory, it could not be written: No space left"):
+                with pytest.warns(UserWarning, match="stay in memory, they could not be written: No space left"):
                     stored.add(rows)
                 with pytest.raises(SimulationError, match="measured could not be written: No space left"):
                     stored.tables()

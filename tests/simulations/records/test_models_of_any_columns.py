@@ -82,8 +82,8 @@ def test_a_run_folder_holds_the_data_as_they_were_given(tmp_path: Path, unit: st
 def test_columns_of_another_kind_are_refused(folder: Path) -> None:
     model = load_model(folder / "model.npz")
     for changed, message in (
-        ({"when": np.arange(ROWS)}, 'column "when" holds numbers, and what was learned from holds dates or times'),
-        ({"wind": np.arange(ROWS)}, 'column "wind" holds numbers, and what was learned from holds words'),
+        ({"when": np.arange(ROWS)}, 'column "when" holds numbers, and the training data hold dates or times'),
+        ({"wind": np.arange(ROWS)}, 'column "wind" holds numbers, and the training data hold words'),
         ({"load": ["much"] * ROWS}, 'row 1, column "load" holds "much", which is not a number'),
         (
             {"when": [*map(str, WHEN[:-2]), "1 March 23", str(WHEN[-1])]},

@@ -370,7 +370,7 @@ def test_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
     folder = killed(described(tmp_path, "consensus"), tmp_path / "run", 25)
     with pytest.raises(
         InputError,
-        match=r"it lacks nodes.parquet, .*; kernelswarm resume .*run goes on with it; .*draws what was measured until",
+        match=r"it lacks nodes.parquet, .*; kernelswarm resume .*run goes on with it; .*draws the measurements until",
     ):
         read(folder)
 
@@ -380,7 +380,7 @@ def test_a_failed_run_keeps_its_checkpoints(call: Command) -> None:
     diverging = ["learner.step_size=0.5", "stream={name='sensor_field',noise=3.0}", published]
     diverging += ["topology={name='complete',nodes=8}", "rounds=60", "checkpoint_every=1"]
     answer = call("run", "small.toml", "--out", "here", *(word for key in diverging for word in ("--set", key)))
-    assert answer.code == 1 and answer.err.endswith("what was measured until then is in here\n")
+    assert answer.code == 1 and answer.err.endswith("measurements until then are in here\n")
     assert read("here").failed
     again = call("resume", "here")
     assert again == answer  # the same rounds follow from the same checkpoint
@@ -390,7 +390,7 @@ def test_a_process_that_died_does_not_end_the_run_for_good(call: Command) -> Non
     answer = call("run", "small.toml", "--out", "here", "--set", 'backend="tests.helpers.halves:Dying"')
     assert answer.code == 1
     assert re.fullmatch(
-        r"kernelswarm: node 2 failed in round 31: its process ended without a word; what was measured until then is in "
+        r"kernelswarm: node 2 failed in round 31: its process ended without a word; measurements until then are in "
         r"here; kernelswarm resume here goes on from round 30\n",
         answer.err,
     )

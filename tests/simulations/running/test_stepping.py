@@ -252,7 +252,7 @@ def test_a_callback_that_raises_keeps_what_was_measured(tmp_path: Path) -> None:
     assert partial.failed and partial.summary["failure"] == "callback" and caught.value.round == 40
     np.testing.assert_array_equal(partial.network["round"], [20, 40])
     np.testing.assert_array_equal(partial.network["mine"], [1.0, np.nan])
-    with pytest.raises(SimulationError, match=rf"{message}.*what was measured until then is in"):
+    with pytest.raises(SimulationError, match=rf"{message}.*measurements until then are in"):
         run(folder=tmp_path / "run", callbacks=[brittle], **KEYS)
     np.testing.assert_array_equal(read_run(tmp_path / "run").network["mine"], [1.0, np.nan])
 
