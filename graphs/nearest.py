@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,6 +15,7 @@ from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.layout import fit
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
 from kernelswarm.last_bits import drop_last_bits
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -42,6 +44,8 @@ class NearestNeighbors:
     neighbors: int = 4
     positions: tuple[tuple[float, float], ...] = ()
 
+    ranges: ClassVar = {"neighbors": Range("[1, inf)", "4 is usual")}
+
     def __post_init__(self) -> None:
         places = tuple((float(x), float(y)) for x, y in self.positions)
         object.__setattr__(self, "positions", places)
@@ -54,8 +58,7 @@ class NearestNeighbors:
         for node, place in enumerate(places):
             if not all(map(isfinite, place)):
                 raise RefusedKey("positions", f"has {place} for node {node}: both numbers must be finite")
-        if self.neighbors < 1:
-            raise RefusedKey("neighbors", f"= {self.neighbors!r} must be at least 1")
+        check_ranges(self)
         require_edges("neighbors", self.neighbors, float(self.nodes) * min(self.neighbors, self.nodes))
 
     def build(self, generator: np.random.Generator) -> Adjacency:

@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
-import numpy as np
-
 from kernelswarm.protocols.contract import Exchange, SendsVectors, Step
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 
 @runtime_checkable
@@ -86,21 +84,19 @@ class Summaries(SendsVectors):
     step: ClassVar[Step] = "implicit"
     takes_steps: ClassVar[bool] = False
 
+    ranges: ClassVar = {
+        "cells": Range("[2, inf)", "a node has two means at least"),
+        "own": Range("[0, inf)", "0 fits as many as travel"),
+        "reach": Range("[0, inf)", "0 lets cells travel through the whole network"),
+        "budget": Range("[0, inf)", "0 keeps all cells"),
+        "least": Range("[1, inf)", "1 publishes each cell at once"),
+        "resolution": Range("(0, inf)", "leave it out for the default"),
+        "growth": Range("(0, inf)", "leave it out for the default"),
+        "repair": Range("[0, 1]", "it is a probability", "auto"),
+    }
+
     def __post_init__(self) -> None:
-        for key, value, least, remedy in (
-            ("cells", self.cells, 2, "a node has two means at least"),
-            ("own", self.own, 0, "0 fits as many as travel"),
-            ("reach", self.reach, 0, "0 lets cells travel through the whole network"),
-            ("budget", self.budget, 0, "0 keeps all cells"),
-            ("least", self.least, 1, "1 publishes each cell at once"),
-        ):
-            if value < least:
-                raise RefusedKey(key, f"= {value} must be at least {least}: {remedy}")
-        for key, number in (("resolution", self.resolution), ("growth", self.growth)):
-            if not 0.0 < number < np.inf:
-                raise RefusedKey(key, f"= {number!r} must be positive and finite: leave it out for the default")
-        if self.repair != "auto" and not 0.0 <= self.repair <= 1.0:
-            raise RefusedKey("repair", f'= {self.repair!r} must be a share from 0 to 1, or "auto"')
+        check_ranges(self)
 
     def numbers(self, inputs: int, columns: int) -> int:
         """Return how many numbers a cell has in a message: the means, and three."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.contract import significant
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.protocols.links.distortion import Gaussian
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Kind = Literal["stuck", "offset", "scale", "noise", "sign", "labels", "random", "target", "silent"]
@@ -73,13 +74,15 @@ class Fault:
     first: int = 1
     last: float = math.inf
 
+    ranges: ClassVar = {
+        "value": Range("(-inf, inf)", "", "auto"),
+        "first": Range("[1, inf)", "it is the first round of the fault"),
+    }
+
     def __post_init__(self) -> None:
         if not self.nodes:
             raise RefusedKey("nodes", "= [] must name at least one node")
-        if self.value != "auto" and not math.isfinite(self.value):
-            raise RefusedKey("value", f"= {self.value!r} must be a finite number")
-        if self.first < 1:
-            raise RefusedKey("first", f"= {self.first} must be at least 1: it is the first round of the fault")
+        check_ranges(self)
         if self.last < self.first or (self.last < math.inf and self.last != int(self.last)):
             raise RefusedKey(
                 "last", f"= {self.last:g} must be a whole number from first = {self.first} on: leave it out for all"

@@ -108,8 +108,7 @@ def search_as_text(search: Search) -> str:
         figures = search.trials[place].figures
         order = f"{figures['model_order']:.1f}" if "model_order" in figures else ""
         rows.append([f"{place + 1}", f"{figures[search.by]:.4g}", order, *values])
-    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
+    lines = _aligned(rows)
     failures = list(dict.fromkeys(trial.failure for trial in search.trials if trial.failure))
     failed = sum(bool(trial.failure) for trial in search.trials)
     given_up = len(search.trials) - len(done) - failed
@@ -121,6 +120,12 @@ def search_as_text(search: Search) -> str:
     lines.append(f"experiment  {search.folder / BEST}")
     lines.append(f"trials      {search.folder / TABLE}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Return rows of cells as lines, each column aligned at its right."""
+    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
 
 
 def _column(search: Search, number: int, places: list[int]) -> list[str]:
@@ -147,8 +152,7 @@ def suggestion_as_text(suggestion: Suggestion) -> str:
     for trial in suggestion.trials:
         mark = "*" if trial is suggestion.chosen else ""
         rows.append([mark, f"{trial.rounds:,}", *_figures(trial, suggestion.pooled), *_values(trial, keys)])
-    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
+    lines = _aligned(rows)
     failures = [trial.figures.failure for trial in suggestion.trials if trial.figures.failure]
     lines += ["", *(f"failed: {failure}" for failure in list(dict.fromkeys(failures))[:FAILURES_SHOWN])]
     if len(failures) > FAILURES_SHOWN:

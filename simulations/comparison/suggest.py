@@ -14,7 +14,7 @@ from kernelswarm.simulations.core.errors import InputError, SimulationError, tom
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.core.toml_tables import parse
-from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value, rewritten
+from kernelswarm.simulations.experiment.changes import assigned, changed, rewritten
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.judging import Judgement
 from kernelswarm.simulations.experiment.variation import read_compare
@@ -211,10 +211,7 @@ def suggest_for(
     """
     experiment = Experiment.from_file(path, changes)  # whose refusals name the file
     read_compare(path).combinations(experiment.to_dict())
-    table = parse(path.read_bytes().decode())
-    for change in changes:
-        key, value = parse_assignment(change)
-        table = changed(table, key, parse_value(value), explicit=True)
+    table = assigned(parse(path.read_bytes().decode()), changes)
     return suggest(
         table, experiment.folder, everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=watch
     )

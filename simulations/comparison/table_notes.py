@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelswarm.simulations.core.errors import last_words, shown, toml
+from kernelswarm.simulations.core.errors import last_words, listed, shown, toml
 from kernelswarm.simulations.experiment.changes import entries, value_at
 from kernelswarm.simulations.experiment.judging import Judgement, Tuned, lower, standard_error
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
@@ -527,7 +527,7 @@ def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
         kinds.setdefault(_kind(one), []).append(one)
     wins = kinds.get("supported", [])
     if len(kinds) == 1 and not wins:
-        texts = WHOLE[next(iter(kinds))].format(_and([names[cell] for cell in cells]))
+        texts = WHOLE[next(iter(kinds))].format(listed([names[cell] for cell in cells], "and"))
     else:
         losses = {cell: sum(one.worse == cell for one in wins) for cell in cells}
         first = min(cells, key=lambda cell: (losses[cell], _mean(comparison, cell, figure), cell))
@@ -539,10 +539,10 @@ def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
                 for one in kinds.get(kind, ())
                 if first in (one.better, one.worse)
             ]
-            clauses += [text.format(_and(rivals))] if rivals else []
+            clauses += [text.format(listed(rivals, "and"))] if rivals else []
         for cell in cells:
             beaten = [names[one.worse] for one in wins if one.better == cell != first]
-            clauses += [f"{names[cell]} beats {_and(beaten)}"] if beaten else []
+            clauses += [f"{names[cell]} beats {listed(beaten, 'and')}"] if beaten else []
         texts = "; ".join(clauses)
     return f"{_where(comparison, cells[0])}{HEADINGS[figure]}: {texts}"
 
@@ -557,7 +557,7 @@ def _amounts(names: Mapping[int, str], wins: Sequence[Difference]) -> str:
         for one, count in zip(ordered, counts, strict=True)
     ]
     each = f"{', each' if len(wins) > 1 else ''} {counts[0]}" if once else ""
-    return f"{names[ordered[0].better]} beats {_and(words)}{each}"
+    return f"{names[ordered[0].better]} beats {listed(words, 'and')}{each}"
 
 
 def _kind(one: Difference) -> str:
@@ -604,7 +604,3 @@ def _where(comparison: Comparison, cell: int) -> str:
 
 def _quoted(name: str) -> str:
     return f'"{name}"' if "," in name else name
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -414,9 +414,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {listed([shown(other) for other in found])}?" if found else ""
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], word: str = "or") -> str:
     """Return names as "a, b or c"."""
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f" {word} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def some(names: Sequence[str]) -> str:

@@ -214,8 +214,7 @@ def _unreadable(
 ) -> ValueError:
     """The refusal of text that mixes numbers, times and words, or has another kind than wanted."""
     odd = odd_in(found, mark, wanted, column)
-    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
-    return refusal(text, column, odd, found, is_target=False, cure=cure)
+    return refusal(name, column, odd, found, is_target=False, cure=cure)
 
 
 def _no_date(name: str, column: str, odd: NoDate, cure: str) -> OddWords:
@@ -261,8 +260,7 @@ def numbers(
         found = entries(values)
         odd = odd_in(found, mark, CodedColumn(column))
         if not is_number(odd.word):
-            text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
-            raise refusal(text, column, odd, found, is_target, cure)
+            raise refusal(name, column, odd, found, is_target, cure)
     if pyarrow.types.is_temporal(values.type) and is_target:
         cure = "give a number in its place, such as the days since the first"
     row, value = first_word(values.to_pylist())
@@ -302,8 +300,7 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: M
             'write them as numbers, or set stream.task = "classification" if they are the labels of classes'
         )
     odd = odd_in(found, mark)
-    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
-    raise refusal(text, column, odd, found, is_target=True)
+    raise refusal(name, column, odd, found, is_target=True)
 
 
 def may_name_classes(table: pyarrow.Table, column: str, asked: bool) -> bool:

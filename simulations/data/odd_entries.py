@@ -90,9 +90,10 @@ def odd_in(found: Entries, mark: Mark = "", wanted: CodedColumn | None = None, n
     return Odd(tuple(word for word, is_odd in zip(words, odd, strict=True) if is_odd), row, words[place], beside)
 
 
-def refusal(text: str, column: str, odd: Odd, found: Entries, is_target: bool, cure: str = "") -> OddWords:
-    """Return the refusal of a few words: what stands before the colon, and the remedies, or the ``cure`` alone."""
-    text, usual = f"{text}{odd.what} ({COUNTING})", remedy(odd.word, is_target)
+def refusal(name: str, column: str, odd: Odd, found: Entries, is_target: bool, cure: str = "") -> OddWords:
+    """Return the refusal of a few words of a column, with the remedies, or with the ``cure`` alone."""
+    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}{odd.what} ({COUNTING})"
+    usual = remedy(odd.word, is_target)
     others = len(found.words) - len(odd.words)
     words = odd.words if len(odd.words) <= FEW and not any(map(str.isdigit, "".join(odd.words))) else (odd.word,)
     named = ", ".join(map(shown, words))

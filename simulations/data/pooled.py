@@ -69,8 +69,7 @@ class PooledSource:
         """Return the samples of the round that is being handed out; none where all data is used up."""
         if self._waiting is None:
             drawn = [source.draw(self.batch_size) for source in self.sources]
-            points, targets = (np.concatenate(arrays) for arrays in zip(*drawn, strict=True))
-            self._waiting = freeze(points), freeze(targets)
+            self._waiting = _joined(drawn)
         return self._waiting
 
     def _states(self) -> dict[str, Any]:
@@ -217,14 +216,12 @@ class TravellingSamples:
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return the arrivals on as many links, in turn, as there are mini-batches in ``count``."""
         pieces = [self._next() for _ in range(count // self.batch_size)]
-        points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*pieces, strict=True))
-        return points, targets
+        return _joined(pieces)
 
     def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
         """Return the samples of so many draws, concatenated, and the number of samples of each draw, (draws,)."""
         found = [self.draw(count) for _ in range(draws)]
-        points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*found, strict=True))
-        return points, targets, np.array([len(each) for each, _ in found], dtype=np.int64)
+        return *_joined(found), np.array([len(each) for each, _ in found], dtype=np.int64)
 
     def held_out(self, samples: int) -> HeldOut:
         """Return every node's held-out data after ``samples`` draws each."""
@@ -373,8 +370,7 @@ class FloodedSource:
     def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
         """Return so many mini-batches, one behind the other, and how many samples each has, (draws,)."""
         pieces = [self._nothing, *(self._next() for _ in range(draws))]
-        points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*pieces, strict=True))
-        return points, targets, np.array([len(each) for each, _ in pieces[1:]], dtype=np.int64)
+        return *_joined(pieces), np.array([len(each) for each, _ in pieces[1:]], dtype=np.int64)
 
     def held_out(self, samples: int) -> HeldOut:
         """Return the node's own held-out data when it has learned from so many samples of all nodes."""
@@ -440,3 +436,9 @@ def _below(share: float, one: int, other: int, first: int, end: int) -> Booleans
     for place in range(first, end):
         found[place - first] = uniform(one, other, place) < share
     return found
+
+
+def _joined(pieces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Concatenate samples, points with points and targets with targets."""
+    points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*pieces, strict=True))
+    return points, targets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,14 @@ def entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any
             yield from entries(value, f"{path}{key}.")
         else:
             yield f"{path}{key}", value
+
+
+def assigned(table: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
+    """Return the table with changes as ``--set`` gives them, such as "rounds=50"; raises InputError."""
+    found = dict(table)
+    for key, value in map(parse_assignment, changes):
+        found = changed(found, key, parse_value(value), explicit=True)
+    return found
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:

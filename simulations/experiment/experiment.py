@@ -34,7 +34,7 @@ from kernelswarm.simulations.data.contract import Stream
 from kernelswarm.simulations.data.file import File, with_data_of
 from kernelswarm.simulations.data.gaps import are_gaps
 from kernelswarm.simulations.data.in_memory import from_python
-from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
+from kernelswarm.simulations.experiment.changes import assigned, begun, changed, laid_over
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, given_graph, size_of, written
 from kernelswarm.simulations.experiment.registry import find, listed_parts_only, names, part_name
 
@@ -317,11 +317,8 @@ class Experiment:
         path = Path(path)
         table = read_file(path)
         with listed_parts_only(safe):
-            for change in changes:
-                key, value = parse_assignment(change)
-                table = changed(table, key, parse_value(value), explicit=True)
             folder = path.resolve().parent
-            table = begun(table, varied or {}, _NEEDED, folder)
+            table = begun(assigned(table, changes), varied or {}, _NEEDED, folder)
             try:
                 return cls.from_dict(table, folder)
             except InputError as error:

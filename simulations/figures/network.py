@@ -49,16 +49,6 @@ def node_risks(rows: Table) -> dict[int, float]:
     return {int(node): float(risk) for node, risk in pairs if np.isfinite(risk)}
 
 
-def measured_differences(result: Result) -> dict[Edge, float]:
-    """Return the last constraint value of each undirected edge, ``(h_ij + h_ji) / 2``; empty without constraints."""
-    return over_pairs(last_rows(result.edges), "constraint")
-
-
-def final_duals(result: Result) -> dict[Edge, float]:
-    """Return the last dual of each undirected edge, ``(mu_ij + mu_ji) / 2``; empty without duals."""
-    return over_pairs(last_rows(result.edges), "dual")
-
-
 def over_pairs(rows: Table, column: str) -> dict[Edge, float]:
     """Return the mean over both directions of each edge that has a number, from the rows of one round."""
     if column not in rows:
@@ -221,11 +211,11 @@ def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
     """
     box = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
     letter = 0.5 * float(axes.xaxis.label.get_fontsize()) / 72.0  # inches
-    risks, differences = final_risks(result), measured_differences(result)
+    risks, differences = final_risks(result), over_pairs(last_rows(result.edges), "constraint")
     where = " at the node's samples"
     if not differences and learned is not None:
         differences, where = model_differences(learned), " at the dictionary points"
-    duals, delivered = final_duals(result), delivered_shares(result)
+    duals, delivered = over_pairs(last_rows(result.edges), "dual"), delivered_shares(result)
     size = min(1.0, 72.0 * min(box.width, box.height) / SIDE)
     nodes, edges = draw(axes, result, risks, differences, duals, delivered, size)
     if nodes is not None:

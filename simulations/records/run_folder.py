@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.arrays import Array
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.shallow_json import parse as parse_json
@@ -369,7 +368,7 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         nodes=_read(folder / "nodes.parquet", _read_columns),
         network=_read(folder / "network.parquet", _read_columns),
         edges=_read(folder / "edges.parquet", _read_columns),
-        models=_read(folder / "models.npz", _read_models),
+        models=_read(folder / "models.npz", read_arrays),
         summary=_read(folder / "summary.json", _read_summary),
         data=read_data(folder),
     )
@@ -457,10 +456,6 @@ def _read_columns(path: Path) -> MeasuredTable:
     with parquet.ParquetFile(path.absolute()) as file:  # read_table takes a quarter of a second for what is not used
         table = file.read()
     return MeasuredTable({name: as_array(table.column(name)) for name in table.column_names})
-
-
-def _read_models(path: Path) -> dict[str, Array]:
-    return read_arrays(path)
 
 
 def _read_summary(path: Path) -> dict[str, Any]:

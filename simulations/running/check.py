@@ -15,6 +15,7 @@ from kernelswarm.protocols.contract import StackedRule, every_of, fulfils, requi
 from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.links.clocks import Clock, forgets
 from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.replay import certainty_of, replay_of
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.core.data_description import DOUBTS
@@ -33,6 +34,7 @@ from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.running.batch import rows_until, unfitted, unknown
 from kernelswarm.simulations.running.footprint import in_words
 from kernelswarm.simulations.running.forecast import (
+    Forecast,
     expected,
     forecast,
     latest,
@@ -278,11 +280,8 @@ def _links_and_clock(experiment: Experiment, network: Network) -> Section:
         section.lines.append(("links", f"nothing is sent: the protocol is {describe(rule)['name']}"))
     elif not links.ideal:
         found = forecast(links, network.plans)
-        texts = [f"{found.lost:.3g} of the messages lost", f"{found.delay:.3g} rounds late on average"]
-        if found.late >= 0.0005:
-            texts.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
         exact, sent = message_bytes(network.plans, EXACT), message_bytes(network.plans, links.bits)
-        texts.append(f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}"))
+        texts = _fates("messages", found, links, exact, sent)
         if links.trigger.threshold:
             texts.append("fewer by the trigger")
         busy = transit(links, network.plans)
@@ -321,15 +320,19 @@ def _travelling(samples: TravellingSamples, network: Network) -> str:
     """Describe the losses and delays of samples on their way to the one learner."""
     source, links = network.source, samples.conditions.links
     found = expected(links, links_of(network.adjacency.labels.tolist()), samples.conditions.transit)
-    texts = [f"{found.lost:.3g} of the messages to the one learner lost", f"{found.delay:.3g} rounds late on average"]
-    if found.late >= 0.0005:
-        texts.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
-    sizes = [
+    exact, sent = (
         sample_bytes(source.inputs, source.targets, source.classes is not None, samples.batch_size, bits)
         for bits in (EXACT, links.bits)
-    ]
-    texts.append(f"{sizes[1]:.4g} bytes each" + ("" if sizes[0] == sizes[1] else f" instead of {sizes[0]:.4g}"))
-    return ", ".join(texts)
+    )
+    return ", ".join(_fates("messages to the one learner", found, links, exact, sent))
+
+
+def _fates(messages: str, found: Forecast, links: Links, exact: float, sent: float) -> list[str]:
+    """Return the losses, delays and sizes of messages, in words."""
+    texts = [f"{found.lost:.3g} of the {messages} lost", f"{found.delay:.3g} rounds late on average"]
+    if found.late >= 0.0005:
+        texts.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
+    return [*texts, f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}")]
 
 
 def _regret(experiment: Experiment, network: Network) -> list[tuple[str, str]]:

@@ -33,6 +33,7 @@ from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.core.toml_tables import NotTOML, parse
 from kernelswarm.simulations.data.file import held_by, with_data_in
 from kernelswarm.simulations.engine.engine import EngineError
+from kernelswarm.simulations.experiment.changes import entries
 from kernelswarm.simulations.experiment.experiment import Experiment, Keywords, digests, experiment_from, refuse_changed
 from kernelswarm.simulations.experiment.registry import listed_parts_only, may_import, names_code
 from kernelswarm.simulations.records import run_folder
@@ -498,7 +499,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _refuse_changes(folder: Path, before: Mapping[str, Any], experiment: Experiment) -> None:
-    old, new = dict(_entries(plain(before))), dict(_entries(plain(experiment.to_dict())))
+    old, new = dict(entries(plain(before))), dict(entries(plain(experiment.to_dict())))
     changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     changed = [key for key in changed if key.split(".")[0] not in CHANGEABLE]
     if experiment.evaluation.regret and old["rounds"] != new["rounds"]:
@@ -514,14 +515,6 @@ def _refuse_changes(folder: Path, before: Mapping[str, Any], experiment: Experim
             f"{key} is {given} and was {was} when the run began: a run that is resumed may change only "
             f"{listed(CHANGEABLE)}; kernelswarm run {folder / 'config.toml'} --set {key}=... runs another one"
         )
-
-
-def _entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict) and value:
-            yield from _entries(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
 
 
 def _compare_versions(since: Checkpoint) -> None:

@@ -20,7 +20,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import cells, curves, functions, plots, style
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.records.outcome import gather
-from kernelswarm.simulations.records.result import Result, Series
+from kernelswarm.simulations.records.result import Result, Series, over_nodes
 from kernelswarm.simulations.running.network import build_topology
 
 MIXTURE = {
@@ -283,7 +283,7 @@ def test_bands_hold_the_mean_and_stay_among_the_courses() -> None:
 
 def test_band_of_a_run_holds_the_middle_of_its_nodes() -> None:
     result = believable(nodes=11)
-    risk = result.over_nodes(result, "risk")
+    risk = over_nodes(result, "risk")
     assert risk is not None
     low, high = risk.quantiles()
     inside = (risk.values >= low[:, None]) & (risk.values <= high[:, None])
