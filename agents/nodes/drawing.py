@@ -52,8 +52,7 @@ class Batches(NamedTuple):
         targets = np.zeros((nodes, rounds + 2, *self.targets.shape[2:]))
         points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
         sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
-        for i, ((x, y), each) in enumerate(zip(drawn.samples, drawn.counts.T, strict=True)):
-            part_in(x, y, each, points[i, 2:], targets[i, 2:])
+        part_in(drawn, points[:nodes, 2:], targets[:, 2:])
         sent[:2], sent[2:, :nodes] = self.sent[:2], drawn.counts
         return Batches(points, targets, np.concatenate([self.samples[:2], drawn.counts]), sent)
 
@@ -82,8 +81,7 @@ class Laid(NamedTuple):
     def of(drawn: Drawn, size: int) -> "Laid":
         """Return the samples drawn by nodes, with room for batches of up to so many samples."""
         points, targets = (np.zeros((*drawn.counts.shape, size, each.shape[1])) for each in drawn.samples[0])
-        for i, ((x, y), each) in enumerate(zip(drawn.samples, drawn.counts.T, strict=True)):
-            part_in(x, y, each, points[:, i], targets[:, i])
+        part_in(drawn, points.swapaxes(0, 1), targets.swapaxes(0, 1))
         return Laid(points, targets, drawn.counts)
 
     def followed_by(self, later: "Laid") -> "Laid":
@@ -146,17 +144,11 @@ def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(predicted.swapaxes(0, 1)), np.ascontiguousarray(targets.swapaxes(0, 1))
 
 
-def part_in(x: Array, y: Array, counts: Integers, points: Array, targets: Array) -> None:
-    """Fill in points (T, n, p) and targets (T, b, q) of batches, of which each has so many of the samples (m, p) and
-    (m, q), (T,)."""
-    rounds = len(counts)
-    size = len(x) // rounds if rounds else 0
-    if size * rounds == len(x) and (counts == size).all():
-        points[:, :size] = x.reshape(rounds, size, x.shape[1])
-        targets[:, :size] = y.reshape(rounds, size, y.shape[1])
-        return
-    there = np.arange(targets.shape[1]) < counts[:, np.newaxis]
-    points[:, : targets.shape[1]][there], targets[there] = x, y
+def part_in(drawn: Drawn, points: Array, targets: Array) -> None:
+    """Fill what nodes have drawn into the points (V, T, n, p) and targets (V, T, b, q) of their batches."""
+    there = np.arange(targets.shape[2]) < drawn.counts.T[:, :, np.newaxis]
+    x, y = (np.concatenate(arrays) for arrays in zip(*drawn.samples, strict=True))
+    points[:, :, : targets.shape[2]][there], targets[there] = x, y
 
 
 def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:

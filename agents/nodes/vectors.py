@@ -31,6 +31,8 @@ from kernelswarm.protocols.parameters.contract import (
     ParameterRule,
     PhaseArguments,
     Received,
+    holds_numbers,
+    in_vector,
     packed,
     place_of,
     unpacked,
@@ -345,6 +347,14 @@ class HandedVectors(HandedStates):
         self.rule = rule
         self.sent = place_of(nodes[0].links, rule.sent)
         """The offset of the sent vector in a node's state."""
+        self._following: list[Any] = [None] * len(nodes)  # the states that are views of the nodes' vectors
+        self._anew = holds_numbers(nodes[0].links)
+
+    def unpack(self, place: int, vector: Array) -> None:
+        """Have a node's state follow its vector, which stays where it is: once, unless the state holds numbers."""
+        node = self._nodes[place]
+        if node.links is not self._following[place] or self._anew:
+            node.links = self._following[place] = in_vector(node.links, vector)
 
 
 class PlainVectors:

@@ -269,7 +269,17 @@ def packed(state: Any) -> Array:
 
 def unpacked(state: Any, vector: Array) -> Any:
     """Return a state whose fields have the shapes of another's and the numbers of a vector, copied."""
-    return _read(state, vector.copy(), 0)[0]
+    return in_vector(state, vector.copy())
+
+
+def in_vector(state: Any, vector: Array) -> Any:
+    """Return a state whose arrays have the shapes of another's and are views of a vector; numbers are read from it."""
+    return _read(state, vector, 0)[0]
+
+
+def holds_numbers(state: Any) -> bool:
+    """Return whether a field of a state is a number, which no view can follow."""
+    return any(not np.shape(field) for _, field in _fields(state))
 
 
 def place_of(state: Any, name: str) -> slice:

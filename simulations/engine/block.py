@@ -269,5 +269,8 @@ class Block:
         for agent in self.agents:
             known = [part.arrays() for part in (agent.posterior(), agent.constant_band()) if part is not None]
             arrays = {name: array for part in known for name, array in part.items()}
-            found[agent.node] = LearnedFunction(agent.function.arrays(), agent.duals(), arrays)
+            duals = agent.duals()
+            if duals is not None:
+                duals = duals.copy()  # of a node that goes on
+            found[agent.node] = LearnedFunction(agent.function.arrays(), duals, arrays)
         return found

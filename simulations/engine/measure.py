@@ -1,7 +1,7 @@
 """The measurements of nodes: risks and errors on their own distributions and on the pooled one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,9 @@ BYTES = 8
 
 AT_ONCE = 64
 """Nodes that are measured together: their values stay in the processor's cache."""
+
+NO_VALUES = np.zeros((AT_ONCE, 0, 0))
+"""The place of the values at pooled points, which are those of all nodes together."""
 
 Evaluated = tuple[tuple[int, NodeSource], ...]
 """The nodes, with their streams, on whose held-out data a function is measured."""
@@ -40,8 +43,8 @@ class Report:
         The columns of ``edges.parquet`` of these edges, in the order of the nodes, each (E,): ``target``, the mean
         ``constraint`` value since the last report, ``tolerance``, ``dual`` and ``violation``, and, with a defence that
         may leave neighbours out, ``trust``, the weight of each.
-    common : list of Array
-        Each function's values at the pooled points, (n, C).
+    common : Array
+        The functions' values at the pooled points, (V, n, C).
     unchanged : Array
         Whether each function is still that of the first round: its weights, if any, and its values are all as then.
     compression_budgets : Array
@@ -57,7 +60,7 @@ class Report:
     figures: dict[str, Array]
     degrees: Integers
     edges: dict[str, AnyArray]
-    common: list[Array]
+    common: Array
     unchanged: Booleans
     compression_budgets: Array
     remedies: list[str]
@@ -66,19 +69,21 @@ class Report:
 
 def joined(parts: Sequence[Report]) -> Report:
     """Join reports into one, in sorted order of the labels."""
+    if len(parts) == 1:  # the values in that of a large network take a fifth of its memory
+        return parts[0]
 
     def together(name: str) -> AnyArray:
         return np.concatenate([getattr(part, name) for part in parts])
 
     nodes, degrees, first = together("nodes"), together("degrees"), parts[0]
     order, by_source = np.argsort(nodes), np.argsort(np.repeat(nodes, degrees), kind="stable")
-    common, remedies = ([each for part in parts for each in getattr(part, name)] for name in ("common", "remedies"))
+    remedies = [remedy for part in parts for remedy in part.remedies]
     return Report(
         nodes[order],
         {name: np.concatenate([part.figures[name] for part in parts])[order] for name in first.figures},
         degrees[order],
         {name: np.concatenate([part.edges[name] for part in parts])[by_source] for name in first.edges},
-        [common[place] for place in order.tolist()],
+        together("common")[order],
         together("unchanged")[order],
         together("compression_budgets")[order],
         [remedies[place] for place in order.tolist()],
@@ -89,17 +94,18 @@ def joined(parts: Sequence[Report]) -> Report:
 def measure(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> Report:
     """Measure each agent's function on the held-out data of each node it stands for, and on pooled data.
 
-    The agents have one protocol. Their sums stay as they are.
+    The agents have one protocol, and come in sorted order of their labels. Their sums stay as they are.
     """
     (pooled,) = writeable([pooled])
     common = _at_common_points(agents, pooled.points)
     pieces = [slice(start, start + AT_ONCE) for start in range(0, len(agents), AT_ONCE)]
-    return joined([_measured(agents[some], evaluated[some], pooled, common[some]) for some in pieces])
+    whole = joined([_measured(agents[some], evaluated[some], pooled, common[some]) for some in pieces])
+    if len(agents) == 1:  # which may stand for many nodes
+        common = np.broadcast_to(common, (len(whole.nodes), *common.shape[1:]))
+    return replace(whole, common=common)
 
 
-def _measured(
-    agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Sequence[Array]
-) -> Report:
+def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Array) -> Report:
     """Measure some agents, with their values at the pooled points."""
     times = [len(nodes) for nodes in evaluated]  # the nodes whose data each agent is measured on
     of_node = np.repeat(np.arange(len(agents)), times)
@@ -111,10 +117,13 @@ def _measured(
     areas = np.array([_integral(agent) for agent in agents])
     on_pooled, own = scores(agents, common, [pooled] * len(agents)), scores(each, values, held_out)
     shared = {"global_risk": on_pooled.risks + areas, "global_error": on_pooled.errors, **_sums(agents)}
-    posteriors = [posterior_of(agent) for agent in agents]
-    with_bands = zip(agents, posteriors, common, strict=True)
-    shared |= _columns([band_figures(*of, pooled, "global_") | progressive(of[0]) for of in with_bands])
-    on_own = zip(each, [posteriors[place] for place in of_node.tolist()], values, held_out, strict=True)
+    bands: dict[str, Array] = {}
+    if agents[0].level is not None:  # all nodes have bands of one level, or none has one
+        posteriors = [posterior_of(agent) for agent in agents]
+        with_bands = zip(agents, posteriors, common, strict=True)
+        shared |= _columns([band_figures(*of, pooled, "global_") | progressive(of[0]) for of in with_bands])
+        on_own = zip(each, [posteriors[place] for place in of_node.tolist()], values, held_out, strict=True)
+        bands = _columns([band_figures(*of) for of in on_own])
     traffic = [agent.tally.traffic for agent in agents if agent.tally.traffic is not None]
     remedies = _remedies(agents)
     return Report(
@@ -124,12 +133,12 @@ def _measured(
             "risk": own.risks + areas[of_node],
             "error": own.errors,
             **{name: column[of_node] for name, column in shared.items()},
-            **_columns([band_figures(*of) for of in on_own]),
+            **bands,
         },
         np.array([len(agent.neighbors) for agent in each]),
         _edges(agents),
-        [common[place] for place in of_node.tolist()],
-        np.array([_is_unchanged(agent, at_pooled) for agent, at_pooled in zip(agents, common, strict=True)])[of_node],
+        NO_VALUES[of_node],
+        _unchanged(agents, common)[of_node],
         np.array([_compression_budget(agent) for agent in agents])[of_node],
         [remedies[place] for place in of_node.tolist()],
         np.concatenate(traffic) if traffic else None,
@@ -141,27 +150,31 @@ def _columns(rows: Sequence[dict[str, float]]) -> dict[str, Array]:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
-    """Evaluate all functions at the same points (n, p), each (n, C); common features are computed once."""
-    found: list[Array] = []
+def _at_common_points(agents: Sequence[Node], points: Array) -> Array:
+    """Evaluate all functions at the same points (n, p): (V, n, C); common features are computed once."""
+    functions = [agent.function for agent in agents]
+    found = np.empty((len(agents), len(points), functions[0].outputs))
     features, known = points, None
-    for agent in agents:
-        function = agent.function
+    for values, function in zip(found, functions, strict=True):
         if not fulfils(function, Featured):
-            found.append(function.values(points))
+            values[:] = function.values(points)
             continue
         if known is None or not function.shares_features(known):
             features, known = function.features(points), function
-        found.append(function.combined(features))
+        values[:] = function.combined(features)
     return found
 
 
-def _is_unchanged(agent: Node, values: Array) -> bool:
-    """Tell whether an agent's function is that of its first round, by its weights and its values at the pooled points.
+def _unchanged(agents: Sequence[Node], common: Array) -> Booleans:
+    """Tell which functions are those of the first round, (V,), by their values at the pooled points, and their weights.
 
     Weights alone do not say it: an intercept is none of them.
     """
-    return not agent.function.weights.any() and not (values != getattr(agent.learner, "start", 0.0)).any()
+    starts = np.array([getattr(agent.learner, "start", 0.0) for agent in agents])
+    found: Booleans = (common == starts[:, np.newaxis, np.newaxis]).all(axis=(1, 2))
+    for place in np.flatnonzero(found).tolist():
+        found[place] = not agents[place].function.weights.any()
+    return found
 
 
 def _integral(agent: Node) -> float:

@@ -94,7 +94,8 @@ def _errors(loss: Loss, predictions: Array, targets: Array, held_out: Sequence[H
     decided = loss.decide(predictions)
     if loss.task == "regression":
         known = [data.truth for data in held_out if data.truth is not None]
-        squares = (decided - (np.concatenate(known) if known else targets)) ** 2
+        squares = decided - (np.concatenate(known) if known else targets)
+        squares *= squares
         distances: Array = squares.reshape(count, -1).sum(axis=1) / size
         return distances
     wrong = (decided[:, 0] != targets[:, 0]).reshape(count, size)

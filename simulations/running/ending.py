@@ -18,7 +18,7 @@ from kernelswarm.protocols.links.clocks import forgets
 from kernelswarm.protocols.parameters.contract import AddressedRule, AnyRule
 from kernelswarm.simulations.core.machine import versions
 from kernelswarm.simulations.data.pooled import FloodedSource, TravellingSamples
-from kernelswarm.simulations.engine.measure import BYTES, Report
+from kernelswarm.simulations.engine.measure import BYTES, NO_VALUES, Report
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.engine.nodes import places_without_data, sound, without_data
 from kernelswarm.simulations.engine.scores import BANDS
@@ -125,7 +125,7 @@ class Recorder:
             **({} if self._names is None else {"name": self._names}),
             **figures,
         }
-        self.report = replace(report, edges={}, common=[])
+        self.report = replace(report, edges={}, common=NO_VALUES[:0])
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 
@@ -157,7 +157,7 @@ class Recorder:
     def tables(self) -> dict[str, MeasuredTable]:
         return self.measurements.tables()
 
-    def _disagreement(self, values: Sequence[Array]) -> float:
+    def _disagreement(self, values: Array) -> float:
         """Average ``||f_i(x) - f_j(x)||^2`` over the edges, of all parts, and the pooled held-out points.
 
         0 for a single node; NaN for several without an edge.
@@ -168,8 +168,8 @@ class Recorder:
         together = max(1, AT_ONCE // max(values[0].size, 1))  # edges
         squares = []
         for start in range(0, len(self._compared), together):
-            ends = self._compared[start : start + together].tolist()
-            apart = np.array([values[i] for i, _ in ends]) - np.array([values[j] for _, j in ends])
+            ends = self._compared[start : start + together]
+            apart = values[ends[:, 0]] - values[ends[:, 1]]
             squares.append(np.sum((apart**2).reshape(len(ends), -1), axis=1) / count)
         return float(np.mean(np.concatenate(squares)))
 

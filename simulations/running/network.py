@@ -344,6 +344,7 @@ def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
     if replay_of(rule).points or fulfils(rule, SummaryRule):
         key = cast(tuple[int, int], tuple(generator(experiment.seed, Role.REPLAY).integers(2**32, size=2).tolist()))
     shared: dict[object, tuple[Any, ...]] = {}
+    unlike = None if conditions.ideal else conditions
     slots = adjacency.slots([labels[place] for place in planned])
     tree = None
     if spans(rule):
@@ -360,7 +361,7 @@ def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
             outputs=outputs,
             targets=source.targets,
             evaluated=((labels[place], source.nodes[place]),),
-            conditions=None if conditions.ideal else conditions,
+            conditions=unlike,
         )
         for place in planned
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "evaluations on unreliable links": {"protocol": "proximity", **LOSSY},
     "vectors": {"protocol": "diffusion", "learner": FEATURES},
     "vectors on unreliable links": {"protocol": "diffusion", "learner": FEATURES, **LOSSY},
+    "vectors with duals": {"protocol": "dkla", "learner": FEATURES},
     "copies": {"protocol": "stacking"},
     "copies on unreliable links": {"protocol": "stacking", **LOSSY},
 }
@@ -41,9 +43,13 @@ def test_a_report_says_the_same_twice_and_is_of_the_rounds_since_the_one_before(
         once.run(ROUNDS)
         wanted = vars(once.report(held_out))
         first = vars(often.report(held_out))
-        often.functions()
+        learned = often.functions()
         np.testing.assert_equal(first, wanted)
         np.testing.assert_equal(vars(often.report(held_out)), wanted)
+        kept = copy.deepcopy(learned)
+        often.run(1)
+        once.run(1)
+        np.testing.assert_equal(learned, kept)  # of nodes that went on
     assert np.isfinite(wanted["figures"]["progressive_risk"]).all()
 
 
