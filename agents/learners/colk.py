@@ -1,7 +1,7 @@
 """Compositional online learning with kernels: compressed functional descent on a mean loss and its dispersion."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -10,11 +10,11 @@ import numpy as np
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.colk_steps import CompiledColk, CompiledSlidingColk, KeptSample, slid
+from kernelswarm.agents.learners import calling
+from kernelswarm.agents.learners.colk_steps import CompiledColk, CompiledSlidingColk, KeptSample
 from kernelswarm.agents.learners.compositional import (
     WEIGHTS_ALLOWED,
     Composition,
-    Joined,
     Pairing,
     TrackedMean,
     Weight,
@@ -22,12 +22,9 @@ from kernelswarm.agents.learners.compositional import (
     check_tracking,
     weight_strengths,
 )
-from kernelswarm.agents.learners.contract import Evaluated, Info, together
-from kernelswarm.agents.learners.descent import joined, share, weigh
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
 from kernelswarm.agents.parts.dispersions import Dispersion, Variance
-from kernelswarm.agents.parts.plain_parts import kernel_rows
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 from kernelswarm.arrays import Array
@@ -156,94 +153,8 @@ class Colk(Polk):
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         return ColkState(Expansion(self.kernel, inputs, outputs), begun(self.budget))
 
-    def gradient(self, state: ColkState, own: Evaluated, targets: Array) -> Array:
-        """Return the objective's coefficients at the samples, (n, C)."""
-        paired, wanted = self._paired(state, own, targets)
-        losses = self.loss.values(paired.values, wanted)
-        center = self._center(state, paired, losses, wanted)
-        coefficients = self.composition.gradient(center, losses, paired.values, wanted)
-        return coefficients[len(wanted) - len(targets) :]
-
-    def _paired(self, state: ColkState, own: Evaluated, targets: Array) -> tuple[Evaluated, Array]:
-        """Return the samples of the step's pairs: those of the round, where pairs slide behind the one that was kept.
-
-        It is evaluated here, since nobody else looks at it.
-        """
-        if self.pairs == "disjoint" or not state.kept.width:
-            return own, targets
-        before = self.evaluate(state, state.kept.points)
-        return together([before, own]), np.concatenate([state.kept.targets, targets])
-
-    def _center(self, state: ColkState, paired: Evaluated, losses: Array, targets: Array) -> float:
-        """Return g in the step to come."""
-
-        def before() -> Array:
-            return state.previous.values(np.ascontiguousarray(paired.points[self.composition.seconds]))
-
-        return self.composition.center(state.center, losses, targets, before, state.steps)
-
-    def step(
-        self,
-        state: PolkState,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-    ) -> Info:
-        """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)`` and compress.
-
-        With own samples, g advances; where pairs slide, the step is along the kept sample too, and keeps the last.
-        """
-        assert isinstance(state, ColkState)
-        eta = self.eta(state) if eta is None else eta
-        if len(targets):
-            paired, wanted = self._paired(state, evaluations[0], targets)
-            losses = self.loss.values(paired.values, wanted)
-            center = self._center(state, paired, losses, wanted)
-        if len(targets) and self.pairs == "sliding":
-            count = len(wanted) - len(targets)
-            first = self.composition.gradient(center, losses, paired.values, wanted)[:count]
-            kept = Evaluated(*(part[:count] for part in paired))
-            taken = self._slid(eta, kept, first, evaluations, gradients, curvatures, len(targets))
-            state.kept.keep(evaluations[0].points, targets)
-        else:
-            taken = self.composition.pairs(eta, evaluations, gradients, curvatures, len(targets), self.batch_size)
-        if len(targets):
-            state.center = center
-            if self.composition.looks_back:
-                state.previous.assign(state.function.points, state.function.weights)
-        points, rows, weights, rates, stiffness = taken
-        implicit = curvatures is not None
-        gram = kernel_rows(self.kernel, points, points) if implicit else np.empty((0, 0))
-        weigh(gram, weights, rates, stiffness, implicit)
-        return self.move(state, eta, points, weights, rows)
-
-    def _slid(
-        self,
-        eta: float,
-        kept: Evaluated,
-        first: Array,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        own: int,
-    ) -> Joined:
-        """Put all points of a step together, the kept sample with its coefficients (1, C) before the others."""
-        points = np.concatenate([kept.points, *(evaluation.points for evaluation in evaluations)])
-        rows = np.concatenate([kept.rows, *(evaluation.rows for evaluation in evaluations)])
-        weights, rates, stiffness = joined(eta, gradients, curvatures)
-        part = share(own, self.batch_size)
-        before = len(first)
-        found = Joined(
-            points,
-            rows,
-            np.concatenate([first * part, weights]),
-            np.concatenate([np.full(before, rates[0]), rates]),
-            np.concatenate([np.zeros(before), stiffness]),
-        )
-        count = slid(found, curvatures is not None, own, before, self.loss.curvature * part)
-        return Joined(*(array[:count] for array in found))
+    gradient = calling.gradient
+    step = calling.step
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return POLK's arrays, the ``center`` g, NaN before the first pair, and the function before the last step.
@@ -267,11 +178,5 @@ class Colk(Polk):
 
     @property
     def compiled(self) -> CompiledColk:
-        """The learner's functions and numbers for compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the budget or the dispersion hands nothing over.
-        """
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledColk(self) if self.pairs == "disjoint" else CompiledSlidingColk(self)

@@ -10,7 +10,7 @@ its derivative, the gradient is (COLK eq. 24 and 47; SURVEY eq. 12)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -28,15 +28,13 @@ from kernelswarm.agents.arithmetic.abi import (
 )
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.learners.descent import PLANNED, joined, share
+from kernelswarm.agents.learners.descent import PLANNED
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.agents.parts.plain_parts import loss_form
+from kernelswarm.agents.parts.plain_parts import dispersion_form, loss_form
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.addresses import NONE, Compiled, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.ranges import Range, resolved_value
@@ -351,7 +349,7 @@ class CompiledComposition:
     def __init__(self, learner: Any, tools: Sequence[int], step: Compiled) -> None:
         composition = learner.composition
         loss = loss_form(composition.loss)
-        dispersion = handed_over(composition.dispersion, "dispersion")
+        dispersion = dispersion_form(composition.dispersion)
         own = {
             LOSS: len(loss.numbers),
             DISPERSION: len(dispersion.numbers),
@@ -466,89 +464,9 @@ class Composition:
         return resolved_value("dispersion_weight", self.weight)
 
     @property
-    def looks_back(self) -> bool:
-        """Whether the gradient needs the values of the function before the last step."""
-        return self.strength > 0.0 and self.dispersion.centered and self.tracking == "difference"
-
-    @property
     def seconds(self) -> slice:
         """Which rows are second ones."""
         return slice(1, None, 2 if self.pairing == "disjoint" else 1)
-
-    def center(self, center: float, losses: Array, targets: Array, before: Callable[[], Array], step: int) -> float:
-        """Return g of the next step, from the second rows of the pairs.
-
-        Parameters
-        ----------
-        center : float
-            g as the last step had it; NaN before the first pair.
-        losses, targets : Array
-            The losses of the rows, (n,), and their targets, (n, q).
-        before : callable
-            Gives the values of the function before the last step at the second rows, (m, C).
-        step : int
-            The steps taken before.
-        """
-        if self.strength == 0.0 or len(losses) < 2:
-            return center
-        second_losses = losses[self.seconds].copy()
-        if math.isnan(center):
-            return float(mean(second_losses))
-        if not self.dispersion.centered:
-            return self.dispersion.descend(second_losses, center, step)
-        rate = self.rate.at(step)
-        if self.tracking == "average":
-            return float(averaged(center, second_losses, rate))
-        past = self.loss.values(before(), np.ascontiguousarray(targets[self.seconds]))
-        return float(corrected(center, second_losses, past, rate))
-
-    def gradient(self, center: float, losses: Array, values: Array, targets: Array) -> Array:
-        """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.
-
-        The first row of a pair has ``2 (1 + nu d') l'``, the second ``-2 nu d' l'``. Where pairs slide, a row has
-        ``(1 + nu d') l'`` as the first of one and ``-nu d' l'`` as the second of another, and the last is no first.
-
-        Parameters
-        ----------
-        center : float
-            g in this step.
-        losses : Array
-            Those of the rows, (n,).
-        values, targets : Array
-            f at the rows, (n, C), and their targets, (n, q).
-        """
-        slopes = self.loss.derivatives(values, targets)
-        share_out = spread if self.pairing == "disjoint" else slide
-        if self.strength == 0.0 or len(slopes) < 2:
-            share_out(slopes, np.zeros(len(slopes)), 0.0, False)
-        else:
-            factors = self.dispersion.slopes(losses, center)
-            share_out(slopes, factors, self.strength, self.dispersion.centered)
-        return slopes
-
-    def pairs(
-        self,
-        eta: float,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        own: int,
-        batch_size: int,
-    ) -> Joined:
-        """Put all points of a step together, the first ``own`` weighed as samples of pairs; see `pair_up`.
-
-        Without own samples they stay as they are.
-        """
-        points = np.concatenate([evaluation.points for evaluation in evaluations])
-        rows = np.concatenate([evaluation.rows for evaluation in evaluations])  # a copy, since some move up in it
-        weights, rates, stiffness = joined(eta, gradients, curvatures)
-        if not own:
-            return Joined(points, rows, weights, rates, stiffness)
-        kept = Joined(np.empty_like(points), rows, weights, np.empty(len(rates)), np.empty(len(rates)))
-        given = Joined(points, rows, weights, rates, stiffness)
-        curvature = self.loss.curvature * share(own, batch_size)
-        count = pair_up(given, kept, curvatures is not None, eta, own, curvature)
-        return Joined(*(array[:count] for array in kept))
 
 
 def weight_strengths(weight: Weight) -> dict[str, float]:

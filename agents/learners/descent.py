@@ -79,6 +79,11 @@ class Descent:
         """True: a weight on a sample moves the function by itself times the kernel, or the features."""
         return True
 
+    @property
+    def functions(self) -> Any:
+        """The compiled functions that methods call."""
+        return self.compiled  # type: ignore[attr-defined]
+
     def eta(self, state: Any) -> float:
         return self.step_size.at(state.steps)
 

@@ -57,10 +57,9 @@ from kernelswarm.agents.learners.polk import (
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared, offers_of
-from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows, loss_form
+from kernelswarm.agents.parts.plain_parts import budget_form, kernel_form, kernel_rows, loss_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.protocols.parameters.least_squares import noise_of
@@ -260,7 +259,7 @@ class CompiledNewton(ByProducts):
     taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any) -> None:
-        kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
+        kernel, budget = kernel_form(learner.kernel), budget_form(learner.budget)
         loss = loss_form(learner.loss)
         own = {
             RIDGE: learner.penalty,
@@ -562,11 +561,5 @@ class Newton(CertainDescent, DescentInSpace):
 
     @property
     def compiled(self) -> CompiledNewton:
-        """The learner's functions and numbers for compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the budget hands nothing over.
-        """
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledPosterior(self) if self.of_posterior else CompiledNewton(self)

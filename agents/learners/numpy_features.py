@@ -22,8 +22,9 @@ from kernelswarm.agents.arithmetic.abi import (
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.functions.kernel_sum import combine, combine_into
-from kernelswarm.agents.learners.contract import Evaluated, Info, together
-from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, LearnerState, check_step, joined
+from kernelswarm.agents.learners import calling
+from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, LearnerState, check_step
 from kernelswarm.agents.learners.linear_in_features import FEATURES, CompiledVector, descend, features_at, gram_of
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -32,7 +33,7 @@ from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.core.addresses import Compiled, address, ready
-from kernelswarm.protocols.core.callbacks import array_of, called
+from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.core.pages import taking, where_refused, with_helpers
 
@@ -200,6 +201,10 @@ class NumpyFeatures(Descent):
         return False
 
     @property
+    def functions(self) -> CompiledPage:
+        return CompiledPage(self)
+
+    @property
     def page(self) -> _Page:
         """The functions of the page."""
         kind = type(self)
@@ -219,39 +224,7 @@ class NumpyFeatures(Descent):
         self.page.inner(tools, numbers, state.storage, tools, at.points, rows, at.values, gram)
         return gram
 
-    def step(
-        self,
-        state: PageState,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-    ) -> Info:
-        """Take one step, as ``move`` says."""
-        eta = self.eta(state) if eta is None else eta
-        tools, numbers = self._handed(state)
-        points, rows, values = (np.require(each, requirements=["C", "W"]) for each in together(evaluations))
-        weights, rates, stiffness = joined(eta, gradients, curvatures)
-        given = StepArguments(
-            tools,
-            numbers,
-            state.storage,
-            tools.copy(),
-            np.empty(1),
-            points,
-            rows,
-            weights,
-            rates,
-            stiffness,
-            curvatures is not None,
-            np.array([eta]),
-            values[: len(targets)],
-            np.require(targets, requirements=["C", "W"]),
-        )
-        called(self.page.step, given)
-        state.steps += 1
-        return Info(0.0, eta)
+    step = calling.step
 
     def put(self, state: PageState, weights: Array) -> None:
         """Put a state where its function has these weights, as ``placed`` says."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, get_type_hints
@@ -20,14 +20,13 @@ from kernelswarm.agents.arithmetic.abi import (
     GradientArguments,
     StepArguments,
     diagonal_at,
-    gradient_at,
     kernel_at,
     loss_derivatives_at,
-    step_at,
 )
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum, is_zero
-from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners import calling
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import (
     CAPACITY,
     CROSS,
@@ -36,7 +35,6 @@ from kernelswarm.agents.learners.descent import (
     DescentInSpace,
     LearnerState,
     check_step,
-    joined,
     kernel_numbers,
     own_numbers,
     weigh,
@@ -45,11 +43,9 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import kernel_form, loss_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.arrays import Array, Integers
-from kernelswarm.inside_numba import COMPILES
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.core.addresses import NONE, Compiled, address, ready
-from kernelswarm.protocols.core.callbacks import array_of, called
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.core.pages import numbers_of, shapes_of, taking, where_refused, with_helpers
 
@@ -195,6 +191,10 @@ class NumpyLearner(DescentInSpace):
         return np.zeros(0)
 
     @property
+    def functions(self) -> Any:
+        return self.form(self)
+
+    @property
     def page(self) -> _Page:
         """The functions of ``move``."""
         return _page(self.move, self.slopes, self.State, len(self.keys), self.rests)
@@ -208,51 +208,9 @@ class NumpyLearner(DescentInSpace):
         """Return the coefficients of the samples, (n, C)."""
         if self.slopes is None:
             return super().gradient(state, own, targets)
-        found, sizes = np.empty(own.values.shape), np.array([self.eta(state)])
-        given = own.points, own.rows, own.values, targets, sizes, found
-        self._call(self.page.gradient, _gradient_once, GRADIENT, state, len(own.points), *given)
-        return found
+        return calling.gradient(self, state, own, targets)
 
-    def step(
-        self,
-        state: LearnerState[PageSum],
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-    ) -> Info:
-        """Take one step, as ``move`` says; the compression error is what that says to have lost."""
-        eta = self.eta(state) if eta is None else eta
-        function, own = state.function, together(evaluations)
-        function.reserve(len(own.points))
-        weighing = *joined(eta, gradients, curvatures), curvatures is not None
-        given = own.points, own.rows, *weighing, np.array([eta]), own.values[: len(targets)], targets
-        lost, counts = self._call(self.page.step, _step_once, STEP, state, len(own.points), *given)
-        function.order = int(counts[ORDER])
-        state.steps += 1
-        return Info(lost, eta)
-
-    def _call(
-        self,
-        function: Compiled,
-        once: Compiled,
-        kind: Any,
-        state: LearnerState[PageSum],
-        points: int,
-        *given: Any,
-    ) -> tuple[Any, Integers]:
-        """Call a function of the page on so many points; returns its result, and the counts."""
-        form, capacity = self.form(self), len(state.function.points_buffer)
-        counts = form.counts(state, capacity, points)
-        tools, scratch = array_of(form.tools), np.empty(form.scratch(state, capacity, points))
-        arguments = tools, form.numbers(state), state.function.storage, counts, scratch, *given
-        if hasattr(function, "get_compile_result") or not COMPILES:
-            return called(once, address(function, kind), *arguments), counts
-        *first, last = arguments
-        if kind is GRADIENT:
-            return function(GradientArguments(*first), last), counts
-        return function(StepArguments(*arguments)), counts
+    step = calling.step
 
 
 @cache
@@ -482,66 +440,6 @@ def _fill(answer: Array, found: Array) -> None:
     for n in range(len(found)):
         for c in range(found.shape[1]):
             found[n, c] = answer[n, c]
-
-
-@cached_njit
-def _step_once(
-    place: int,
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: ReadOnly,
-    rows: ReadOnly,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: ReadOnly,
-    targets: ReadOnly,
-) -> float:
-    """Take one step from Python: as one named tuple the arguments would take several times as long."""
-    lost: float = step_at(place)(
-        StepArguments(
-            tools,
-            numbers,
-            storage,
-            counts,
-            scratch,
-            points,
-            table(rows, 0, len(rows), rows.shape[1]),
-            gradients,
-            rates,
-            stiffness,
-            implicit,
-            sizes,
-            values,
-            targets,
-        )
-    )
-    return lost
-
-
-@cached_njit
-def _gradient_once(
-    place: int,
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: ReadOnly,
-    rows: ReadOnly,
-    values: ReadOnly,
-    targets: ReadOnly,
-    sizes: Array,
-    found: Array,
-) -> None:
-    """Fill in one gradient from Python."""
-    given = GradientArguments(tools, numbers, storage, counts, scratch, points, rows, values, targets, sizes)
-    gradient_at(place)(given, found)
 
 
 class _Page(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -13,7 +12,7 @@ from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, StepArguments
 from kernelswarm.agents.arithmetic.inverse_factor import Tables, append, split
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
-from kernelswarm.agents.learners.contract import Evaluated, Info
+from kernelswarm.agents.learners import calling
 from kernelswarm.agents.learners.descent import (
     CAPACITY,
     CROSS,
@@ -23,14 +22,12 @@ from kernelswarm.agents.learners.descent import (
     LearnerState,
     Weighing,
     check_step,
-    joined,
     kernel_numbers,
     own_numbers,
     weigh,
 )
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.plain_parts import kernel_rows
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
@@ -224,46 +221,7 @@ class Nystroem(DescentInSpace):
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         return LearnerState(Expansion(self.kernel, inputs, outputs))
 
-    def step(
-        self,
-        state: LearnerState[Expansion],
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-    ) -> Info:
-        """Take one step along ``sum_k mean_n gradients[k][n] P kappa(points_k[n], .)``.
-
-        Returns
-        -------
-        Info
-            Its compression error is the Hilbert norm of the projection's error.
-        """
-        eta = self.eta(state) if eta is None else eta
-        state.steps += 1
-        function = state.function
-        points, rows = evaluations[0].points, evaluations[0].rows
-        if len(evaluations) > 1:
-            points = np.concatenate([evaluation.points for evaluation in evaluations])
-            rows = np.concatenate([evaluation.rows for evaluation in evaluations])
-        weights, rates, stiffness = joined(eta, gradients, curvatures)
-        room = max(self.landmarks - function.order, 0)
-        function.reserve(min(room, len(points)))
-        capacity, size = len(function.points_buffer), len(points)
-        wide = np.empty((size, capacity))  # new landmarks have columns of their own
-        wide[:, : function.order] = rows
-        function.order, error = project(
-            function.tables,
-            function.order,
-            Landmarks(self.landmarks, self.directions),
-            points,
-            wide,
-            kernel_rows(self.kernel, points, points),
-            Weighing(weights, rates, stiffness, curvatures is not None),
-            1.0 - eta * self.regularization,
-        )
-        return Info(error, eta)
+    step = calling.step
 
     @property
     def directions(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,10 +14,9 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import Expansion, length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
-from kernelswarm.agents.learners import descent, polk
+from kernelswarm.agents.learners import calling, descent, polk
 from kernelswarm.agents.learners.compositional import check_pairs, check_tracking, length, put_together, together
-from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import CAPACITY, PLANNED, share
+from kernelswarm.agents.learners.descent import CAPACITY, PLANNED
 from kernelswarm.agents.learners.polk import CHANGES, POLK_TOOLS, CompiledPolk, Polk, PolkState
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -316,46 +315,8 @@ class PolicyEvaluation(Polk):
         function = Expansion(self.kernel, inputs, outputs)
         return PolicyState(function, begun(self.budget), self.tracker.init(inputs, outputs))
 
-    def gradient(self, state: PolicyState, own: Evaluated, targets: Array) -> Array:
-        """Return the coefficients at the states, (n, C), whose mean over the rows is the mean over the transitions.
-
-        They are ``-2 g(x)`` at x and ``2 gamma g(x)`` at y; a state left over at the end has 0.
-        """
-        found: Array = coefficients_of(self._tracked(state, own).values, self.discount, len(own.values))
-        return found
-
-    def _tracked(self, state: PolicyState, own: Evaluated) -> Evaluated:
-        """Evaluate g at the first states of the transitions."""
-        pairs = len(own.points) // 2
-        return self.tracker.evaluate(state.residual, np.ascontiguousarray(own.points[0 : 2 * pairs : 2]))
-
-    def step(
-        self,
-        state: PolkState,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-    ) -> Info:
-        """Take one step of g and one of V along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, and compress.
-
-        As :meth:`Polk.step`; with own transitions, g learns from them.
-        """
-        assert isinstance(state, PolicyState)
-        if len(targets):
-            pairs = len(targets) // 2
-            if pairs:
-                tracked = self._tracked(state, evaluations[0])
-                errors = errors_of(evaluations[0].values, targets, tracked.values, self.discount)
-                errors *= share(pairs, self.tracker.batch_size)
-                self.tracker.step(state.residual, [tracked], [errors], None, targets[0 : 2 * pairs : 2])
-            if curvatures is not None:  # the residual's part is explicit
-                part = share(len(evaluations[0].points), self.batch_size)
-                curvatures = [curvatures[0] - self.loss.curvature * part, *curvatures[1:]]
-        info = super().step(state, evaluations, gradients, curvatures, targets, eta)
-        state.residual.steps = state.steps  # both count the same steps, also those without a transition
-        return info
+    gradient = calling.gradient
+    step = calling.step
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
         """Return POLK's arrays of V, and g's as ``residual_<name>``."""
@@ -373,11 +334,5 @@ class PolicyEvaluation(Polk):
 
     @property
     def compiled(self) -> CompiledPolicy:
-        """The learner's functions and numbers for compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When one of the budgets hands nothing over.
-        """
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledPolicy(self)

@@ -52,10 +52,9 @@ from kernelswarm.agents.learners.descent import (
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step, held
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.plain_parts import kernel_form
+from kernelswarm.agents.parts.plain_parts import budget_form, kernel_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.addresses import COUNTS_OUT, MATRIX, MATRIX_OUT, VECTOR_OUT, address, at
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.core.contiguous import PassedTuple
@@ -305,7 +304,7 @@ class CompiledPolk(ByProducts):
     late = BY_PRODUCTS
 
     def __init__(self, learner: Any, one_by_one: bool = False) -> None:
-        kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
+        kernel, budget = kernel_form(learner.kernel), budget_form(learner.budget)
         supremum = learner.kernel.supremum
         limit = np.inf if supremum is None else komp.DEPENDENT / supremum
         own = {
@@ -450,11 +449,5 @@ class Polk(DescentInSpace):
 
     @property
     def compiled(self) -> CompiledPolk:
-        """The learner's functions and numbers for compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the budget hands nothing over.
-        """
+        """The learner's functions and numbers for compiled rounds."""
         return RepackedPolk(self)

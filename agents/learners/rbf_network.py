@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
@@ -13,8 +13,8 @@ import numpy as np
 from kernelswarm.agents.arithmetic.abi import KERNEL, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.functions.kernel_sum import KernelSum, combine, combine_into
-from kernelswarm.agents.learners import linear_in_features
+from kernelswarm.agents.functions.kernel_sum import KernelSum, combine_into
+from kernelswarm.agents.learners import calling, linear_in_features
 from kernelswarm.agents.learners.compositional import (
     WEIGHTS_ALLOWED,
     CompiledComposition,
@@ -30,7 +30,6 @@ from kernelswarm.agents.learners.compositional import (
     step_on_pairs,
     weight_strengths,
 )
-from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.linear_in_features import (
     COUNT,
     FIRST,
@@ -39,7 +38,6 @@ from kernelswarm.agents.learners.linear_in_features import (
     CompiledVector,
     FeatureState,
     LinearInFeatures,
-    descend,
 )
 from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
@@ -327,48 +325,8 @@ class RbfNetwork(LinearInFeatures):
         grid.flags.writeable = False
         return NetworkState(NetworkFunction(self.kernel, grid, np.zeros((len(grid), outputs))))
 
-    def gradient(self, state: NetworkState, own: Evaluated, targets: Array) -> Array:
-        """Return the objective's coefficients at the samples, (n, C)."""
-        losses = self.loss.values(own.values, targets)
-        return self.composition.gradient(self._center(state, own, losses, targets), losses, own.values, targets)
-
-    def _center(self, state: NetworkState, own: Evaluated, losses: Array, targets: Array) -> float:
-        """Return g in the step to come."""
-
-        def before() -> Array:
-            return combine(own.rows[1::2], state.previous)
-
-        return self.composition.center(state.center, losses, targets, before, state.steps)
-
-    def step(
-        self,
-        state: FeatureState,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-    ) -> Info:
-        """Take one step along ``sum_k mean_n gradients[k][n] phi(points_k[n])``.
-
-        With own samples, g advances.
-        """
-        assert isinstance(state, NetworkState)
-        eta = self.eta(state) if eta is None else eta
-        _, features, weights, rates, stiffness = self.composition.pairs(
-            eta, evaluations, gradients, curvatures, len(targets), self.batch_size
-        )
-        if len(targets):
-            losses = self.loss.values(evaluations[0].values, targets)
-            state.center = self._center(state, evaluations[0], losses, targets)
-            if self.composition.looks_back:
-                state.previous[:] = state.function.coefficients
-        gram, implicit = np.empty((len(weights), len(weights))), curvatures is not None
-        shrink = 1.0 - eta * self.regularization
-        coefficients = state.function.coefficients
-        descend(coefficients, gram, features, weights, rates, stiffness, implicit, shrink, len(coefficients))
-        state.steps += 1
-        return Info(0.0, eta)
+    gradient = calling.gradient
+    step = calling.step
 
     def function_from(self, arrays: Mapping[str, Array]) -> NetworkFunction:
         return NetworkFunction(self.kernel, arrays["points"], arrays["weights"])
@@ -387,11 +345,5 @@ class RbfNetwork(LinearInFeatures):
 
     @property
     def compiled(self) -> CompiledNetwork:
-        """The learner's functions and numbers for compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the dispersion hands nothing over.
-        """
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledNetwork(self)

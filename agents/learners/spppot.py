@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -24,9 +24,9 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.derived import Mirrored
 from kernelswarm.agents.functions.expansion import Expansion, absorb_points, spanning, tables
 from kernelswarm.agents.functions.kernel_sum import combine_into
-from kernelswarm.agents.learners import descent
-from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import CAPACITY, STEP_RANGES, DescentInSpace, check_step, joined, share, weigh
+from kernelswarm.agents.learners import calling, descent
+from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.descent import CAPACITY, STEP_RANGES, DescentInSpace, check_step, weigh
 from kernelswarm.agents.learners.polk import (
     BY_PRODUCTS,
     POLK_TOOLS,
@@ -43,10 +43,9 @@ from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared, grid_of
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap
-from kernelswarm.agents.parts.plain_parts import kernel_rows, loss_form
+from kernelswarm.agents.parts.plain_parts import kernel_rows, loss_form, mirror_form
 from kernelswarm.agents.parts.schedules import Constant, Schedule
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.refused_key import RefusedKey
@@ -207,7 +206,7 @@ class CompiledSpppot(CompiledPolk):
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner, one_by_one=learner.grid is not None)  # whose points stay
-        loss, mirror = loss_form(learner.loss), handed_over(learner.mirror_map, "mirror map")
+        loss, mirror = loss_form(learner.loss), mirror_form(learner.mirror_map)
         self.tools = (*self.tools, address(mirror.values, MIRROR), address(loss.derivatives, LOSS_DERIVATIVES))
         self._loss, self._mirror = loss.numbers, mirror.numbers
 
@@ -426,45 +425,7 @@ class Spppot(DescentInSpace):
         scale_by_roots(at.values, gram)
         return gram
 
-    def step(
-        self,
-        state: SpppotState,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-    ) -> Info:
-        """Take one step of z along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``, g being derivatives by f.
-
-        With own samples, a loss's integral takes part; its gradient is no combination of the samples.
-        """
-        eta = self.eta(state) if eta is None else eta
-        integral = state.integral if len(targets) else None
-        implicit = curvatures is not None
-        points, rows, _ = evaluations[0]
-        if len(evaluations) > 1:
-            points = np.concatenate([evaluation.points for evaluation in evaluations])
-            rows = np.concatenate([evaluation.rows for evaluation in evaluations])
-        weights, rates, stiffness = joined(eta, gradients, curvatures)
-        part = share(len(targets), self.batch_size)
-        apart = duals = np.zeros((0, weights.shape[1]))
-        if integral is not None and implicit:
-            apart = self.loss.derivatives(evaluations[0].values, targets) * part
-        if implicit and self.mirror_map.slope is None:
-            duals = state.dual.function.combined(rows)
-        gram = kernel_rows(self.kernel, points, points) if implicit else np.zeros((0, 0))
-        weigh_duals(gram, weights, rates, stiffness, implicit, duals, apart)
-        info = (self._absorb if self.grid_only else self.descent.move)(state.dual, eta, points, weights, rows)
-        if integral is not None:
-            # What lies in the span of points that stay changes nothing about which others go, so it may follow.
-            state.dual.function.weights_buffer[: len(integral)] -= eta * part * integral
-        return info
-
-    def _absorb(self, dual: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:
-        error = dual.function.absorb(points, weights, rows, 1.0 - eta * self.regularization)
-        dual.steps += 1
-        return Info(error, eta)
+    step = calling.step
 
     def compression_budget(self, state: SpppotState) -> float:
         """Return eps of the step to come, a Hilbert norm of z."""
@@ -488,13 +449,7 @@ class Spppot(DescentInSpace):
 
     @property
     def compiled(self) -> CompiledSpppot:
-        """The learner's functions and numbers for compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the budget or the mirror map hands nothing over.
-        """
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledSpppot(self)
 
 

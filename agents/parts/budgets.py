@@ -325,18 +325,19 @@ def begun(budget: Budget) -> float:
     return checked_number(budget.start(), -math.inf, f"{type(budget).__name__}.start", "a number")
 
 
-def _bound(budget: Budget, *given: Any) -> float:
+def checked_bound(budget: Budget, *given: Any) -> float:
+    """Return what a budget's ``bound`` returns; raises ValueError where it is no Hilbert norm."""
     return checked_number(budget.bound(*given), 0.0, f"{type(budget).__name__}.bound", "a Hilbert norm, at least 0")
 
 
 def bound_at(budget: Budget, order: int, eta: float, state: float) -> float:
     """Return eps, a Hilbert norm, of the next step; 0 while a budget steers to more points than ``order``."""
-    return 0.0 if order < getattr(budget, "target_order", 0) else _bound(budget, eta, state)
+    return 0.0 if order < getattr(budget, "target_order", 0) else checked_bound(budget, eta, state)
 
 
 def bound_of_step(budget: Budget, eta: float, planned: float, state: float, batch_size: int) -> float:
     """Return eps, a Hilbert norm, of a step of size ``eta`` where the schedule says ``planned``."""
-    epsilon = _bound(budget, eta, state, batch_size)
+    epsilon = checked_bound(budget, eta, state, batch_size)
     if not eta < planned:
         return epsilon
     return float(held(epsilon, budget.bound(planned, state, batch_size), eta, planned))

@@ -8,9 +8,18 @@ from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import CompiledKernel, CompiledLoss
+from kernelswarm.agents.arithmetic.abi import (
+    CompiledBudget,
+    CompiledDispersion,
+    CompiledKernel,
+    CompiledLoss,
+    CompiledMirrorMap,
+)
+from kernelswarm.agents.parts.budgets import Budget, checked_bound
+from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import CurvedLoss, Loss, OfferingLoss
+from kernelswarm.agents.parts.mirror_maps import MirrorMap
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import CompiledRule, NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import Constrained, Exchange, Judging, Rule, fulfils
@@ -242,6 +251,54 @@ def _filling(loss: Any, method: str) -> Compiled:
         fill(found, asked(predictions, targets), name)
 
     return function
+
+
+def budget_form(budget: Budget) -> CompiledBudget:
+    """Return a budget's functions for compiled steps, or functions that call its methods."""
+    try:
+        found: CompiledBudget = handed_over(budget, "budget")
+    except NotCompiledError:
+
+        def bound(_numbers: Array, step_size: float, state: float, batch_size: int) -> float:
+            return checked_bound(budget, step_size, state, batch_size)
+
+        def following(_numbers: Array, state: float, order: int) -> float:
+            return budget.next(state, order)
+
+        return CompiledBudget(bound, following, np.zeros(0))
+    return found
+
+
+def dispersion_form(dispersion: Dispersion) -> CompiledDispersion:
+    """Return a dispersion's functions for compiled steps, or functions that call its methods."""
+    try:
+        found: CompiledDispersion = handed_over(dispersion, "dispersion")
+    except NotCompiledError:
+
+        def slopes(_numbers: Array, losses: Array, center: float, found: Array) -> None:
+            fill(found, dispersion.slopes(losses.copy(), center), f"{type(dispersion).__name__}.slopes")
+
+        def descend(_numbers: Array, losses: Array, center: float, step: float) -> float:
+            return dispersion.descend(losses.copy(), center, int(step))
+
+        def steps_from(first: int, steps: int) -> Array:
+            return np.arange(first, first + steps, dtype=np.float64)
+
+        return CompiledDispersion(slopes, np.zeros(0), descend, steps_from)
+    return found
+
+
+def mirror_form(mirror_map: MirrorMap) -> CompiledMirrorMap:
+    """Return a mirror map's function for compiled steps, or one that calls its method."""
+    try:
+        found: CompiledMirrorMap = handed_over(mirror_map, "mirror map")
+    except NotCompiledError:
+
+        def values(_numbers: Array, duals: Array, found: Array) -> None:
+            fill(found, mirror_map.values(duals.copy()), f"{type(mirror_map).__name__}.values")
+
+        return CompiledMirrorMap(values, np.zeros(0))
+    return found
 
 
 def loss_values(loss: Loss, predictions: Array, targets: Array) -> Array:
