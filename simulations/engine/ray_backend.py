@@ -241,16 +241,17 @@ class RayEngine(RemoteEngine):
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]], session: RaySession, backend: Ray) -> None:
         super().__init__(blocks, session, backend.transport, backend.rounds_per_execution, backend.patience)
         self._nodes_per_actor = backend.nodes_per_actor
-        self._elsewhere = backend.address is not None
+        self._found = session.found
         session.actors = len(blocks)
 
     def begin(self, tell: Callable[[str, int, int], None], meanwhile: Callable[[], None] = lambda: None) -> None:
         """Make the agents in their processes, and prime the network; says where these have little of their machines."""
         super().begin(tell, meanwhile)
-        if self._elsewhere and self.niceness > 0:
+        if self._found and self.niceness > (os.nice(0) if hasattr(os, "nice") else 0):
             warnings.warn(
                 f"the actors of this cluster run at niceness {self.niceness}: where its machines have anything else to "
-                "do, rounds may take many times as long; start it with RAY_worker_niceness=0 ray start ...",
+                "do, rounds may take many times as long; start it with RAY_worker_niceness=0 ray start ..., or set "
+                "that before ray.init()",
                 stacklevel=2,
             )
 

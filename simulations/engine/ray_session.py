@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -28,10 +28,13 @@ from kernelswarm.simulations.engine.ray_startup import (
     LOOPBACK,
     MARK,
     NICENESS,
+    ON_A_CLUSTER,
     ONE_THREAD,
     QUIET,
     Attempt,
     ForkServer,
+    answers,
+    comes_back,
     end_processes_of,
     is_late,
     private_folder,
@@ -52,6 +55,15 @@ SILENT: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITI
 
 ANSWER_SECONDS = 5.0
 """Seconds for a process to report its state after a failure."""
+
+SLOWED = (
+    "; Ray starts them at niceness 15, behind all other work, unless RAY_worker_niceness=0 is set before ray.init() or "
+    "for ray start"
+)
+SENT = (
+    "a kernelswarm that comes with a runtime_env compiles anew there: install it, and leave it out of the runtime_env"
+)
+"""Why processes may start late of a Ray that was not started here."""
 
 LOOKED_EVERY = 1.0
 """Seconds between two looks at Ray's own processes, at least."""
@@ -83,6 +95,7 @@ class RaySession:
         self._drivers: inside_ray.DriversActor | None = None  # of one graph after another
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._own: dict[str, int] = {}  # processes of a Ray started here, by their names, without which there is none
+        self._head = ""  # the address of a Ray's that runs without this process
         self._looked = 0.0  # when they were there
         self._notes = Notes()
         self.actors = 0  # of the simulation at hand
@@ -99,17 +112,19 @@ class RaySession:
             self._renew()
             return
         self.close()
+        variables = QUIET if address is None else QUIET | ON_A_CLUSTER
         try:
-            with in_turn(), environment(QUIET):  # some of it is read once
+            with in_turn(), environment(variables):  # some of it is read once
                 import ray
         except ImportError as error:
             raise InputError(f'backend.name = "ray" needs the package ray, which does not load: {error}') from error
         self._address, self._open = address, True
         if ray.is_initialized():
+            self._head = ray.get_runtime_context().gcs_address
             return
         self._started = True
         if address is not None:
-            with surroundings(ONE_THREAD, ship) as runtime_env:
+            with surroundings(ONE_THREAD, ship) as runtime_env, environment(variables):
                 try:
                     if address != "auto":
                         require_cluster(address)
@@ -122,6 +137,7 @@ class RaySession:
                         "with ray start --head, set RAY_AUTH_MODE=token if it has tokens, and RAY_USE_TLS=1 if it has "
                         "TLS, or leave the address out"
                     ) from error
+            self._head = ray.get_runtime_context().gcs_address
             take_sigterm_back()
             return
         try:
@@ -170,19 +186,43 @@ class RaySession:
         except Trouble:
             self.discard()
 
-    def _ended(self) -> str | None:
-        """Return the process of a locally started Ray that has died, or None if all are running."""
+    def _ended(self, there: Callable[[str], bool] = answers) -> str | None:
+        """Return which process of a locally started Ray has died, or that a cluster's head does not answer, or None."""
         self._looked = time.monotonic()
-        gone = (name for name, process in self._own.items() if not inside_ray.is_alive(process))
-        return next(gone, None)
+        for name, process in self._own.items():
+            if not inside_ray.is_alive(process):
+                return f"Ray's {name}, process {process}, ended without a word: {ENDED}"
+        if self._head and not there(self._head):
+            return (
+                f"the head of the Ray cluster at {self._head} does not answer: go on when the cluster is there again, "
+                "or without it, with --set backend.name=serial"
+            )
+        return None
 
     def require_running(self) -> None:
-        """Raise Trouble where a Ray started here has died: a minute later its library would end this process."""
+        """Raise Trouble where Ray has died: a minute later its library would end this process.
+
+        The head of a cluster may be cut off for a while.
+        """
         if time.monotonic() - self._looked < LOOKED_EVERY:
             return
-        ended = self._ended()
+        ended = self._ended(comes_back)
         if ended is not None:
-            raise Trouble(f"Ray's {ended}, process {self._own[ended]}, ended without a word: {ENDED}", late=False)
+            raise Trouble(ended, late=False, final=bool(self._head))
+
+    @property
+    def found(self) -> bool:
+        """Whether Ray runs without this process, or was started by the user's own script."""
+        return bool(self._head)
+
+    def slowed(self) -> str:
+        """Return what lets the processes of a Ray that was found start late, as the end of a sentence."""
+        import ray
+
+        if not self.found:
+            return ""
+        sent = {"working_dir", "py_modules"} & set(ray.get_runtime_context().runtime_env)
+        return SLOWED + (f"; {SENT}" if sent else "")
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -290,7 +330,7 @@ class RaySession:
         self._remove_files()
         self._open = self._started = False
         self._kind = self._drivers = self._store = None
-        self._own = {}
+        self._own, self._head = {}, ""
 
     def _remove_files(self) -> None:
         if self.forks is not None:

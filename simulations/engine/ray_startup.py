@@ -26,7 +26,7 @@ from kernelswarm.simulations.engine.worker_launcher import RAYS_OWN, SERVER
 SCRIPTS = Path(__file__).parent / "fork_server.py", Path(__file__).parent / "worker_launcher.py"
 """The fork server, and the launcher that the raylet runs for a fork."""
 
-OURS = ("kernelswarm.agents.", "kernelswarm.protocols.", "kernelswarm.simulations.streams.")
+OURS = ("kernelswarm.agents.", "kernelswarm.protocols.", "kernelswarm.simulations.data.")
 """The modules of the driver that actors import, beside their class."""
 
 ENVIRONMENTS = "UV", "RAY_RUNTIME_ENV_HOOK"
@@ -221,6 +221,27 @@ def require_cluster(address: str) -> None:
         )
 
 
+HEAD_SECONDS = 25.0
+"""Seconds for a head that is cut off to come back, after which its cluster has gone: a minute later Ray's own processes
+end too."""
+
+
+def answers(address: str) -> bool:
+    """Tell whether something listens at "host:port"."""
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=SECONDS):
+        return True
+    return False
+
+
+def comes_back(address: str) -> bool:
+    """Wait for the head of a cluster where it does not answer, and return whether it does in the end."""
+    until = time.monotonic() + HEAD_SECONDS
+    while not (there := answers(address)) and time.monotonic() < until:
+        time.sleep(0.5)
+    return there
+
+
 def _answer(connection: socket.socket) -> bytes:
     """Return the first bytes that a server says; none where it hangs up."""
     try:
@@ -361,6 +382,9 @@ QUIET = {
     # A record of every call, for the dashboard: 3 kB each, up to 100,000 of them.
     "RAY_task_events_report_interval_ms": "0",
 }
+ON_A_CLUSTER = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
+"""Ray's own is 60: so long after the head has gone its library ends the driver, without a word of the run."""
+
 NICENESS = "RAY_worker_niceness"
 """Ray's own is 15: whatever else the machine does then takes the cores, and actors wait for one another for minutes."""
 

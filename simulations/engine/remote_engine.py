@@ -62,11 +62,14 @@ ENDED = "killed, out of memory, or crashed"
 
 
 class Trouble(RuntimeError):
-    """An answer did not come: the call raised, its process died, or the time was over."""
+    """An answer did not come: the call raised, its process died, or the time was over.
 
-    def __init__(self, cause: str, late: bool) -> None:
+    It is final where no other process could be started in place of one that is lost.
+    """
+
+    def __init__(self, cause: str, late: bool, final: bool = False) -> None:
         super().__init__(cause)
-        self.late = late
+        self.late, self.final = late, final
 
 
 class Transport(Protocol):
@@ -114,6 +117,9 @@ class Processes(Protocol):
 
     def require_running(self) -> None:
         """Raise Trouble where what the hosts run in has died."""
+
+    def slowed(self) -> str:
+        """Return what lets processes start late, as the end of a sentence; empty where nothing is known."""
 
     def keep_logs(self) -> str:
         """Leave the logs on the disk, and return words that say where, to be put behind a sentence."""
@@ -282,10 +288,12 @@ class RemoteEngine:
                 break
             if not attempt:
                 warnings.warn(
-                    f"still waiting for {len(waiting)} of {total} processes to start after {limit:g} s{_busy()}",
+                    f"still waiting for {len(waiting)} of {total} processes to start after {limit:g} s{_busy()}"
+                    f"{self._processes.slowed()}",
                     stacklevel=2,
                 )
-        raise Trouble(f"none has answered within {(attempt + 1) * limit:g} s{_busy()}", late=True)
+        text = f"none has answered within {(attempt + 1) * limit:g} s{_busy()}{self._processes.slowed()}"
+        raise Trouble(text, late=True)
 
     def _ask(self, question: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of every host, and return the answers."""
@@ -338,9 +346,19 @@ class RemoteEngine:
         try:
             yield
         except Trouble as trouble:
-            found, dead = self._processes.inquire(self._hosts)
-            raise self._blame(trouble, found, dead) from trouble
+            raise self._failure(trouble) from trouble
         self.sound = True
+
+    def _failure(self, trouble: Trouble) -> Exception:
+        try:
+            self._processes.require_running()
+            found, dead = self._processes.inquire(self._hosts)
+        except Trouble as worse:
+            trouble, found, dead = worse, {}, []
+        if trouble.final:
+            self.lost = list(range(len(self._hosts)))
+            return EngineError(self._nodes(self.lost), self.rounds + 1, str(trouble))
+        return self._blame(trouble, found, dead)
 
     def _blame(self, trouble: Trouble, found: Mapping[int, Whereabouts], dead: Sequence[int]) -> Exception:
         """Diagnose a failure: an agent raised, a process died, hangs, or does not answer."""

@@ -6,11 +6,15 @@ import ast
 import importlib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from kernelswarm.ranges import ranges_of
+from kernelswarm.simulations.engine.ray_startup import OURS
+from tests.helpers.checkout import ROOT
+from tests.helpers.sharing_out import SLOW_FIRST, TOGETHER
 from tests.helpers.syntax_trees import (
     FILES,
     calls,
@@ -133,3 +137,12 @@ def test_no_learner_keeps_the_functions_of_others() -> None:
     }
     baselines = [path for path in FILES if layer(path) == "agents/learners/baselines"]
     assert not {full for path in baselines for _, full in imported(path) if full.rpartition(".")[0] in learners}
+
+
+def test_what_is_named_by_the_begin_of_its_path_is_there() -> None:
+    """A file that moves leaves such names behind: tests come in another order, and actors import for themselves."""
+    tests = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    begins = [f"tests/{start}" for start in SLOW_FIRST]
+    begins += [member.partition("::")[0] for members in TOGETHER.values() for member in members]
+    assert [begin for begin in begins if not any(path.startswith(begin) for path in tests)] == []
+    assert [name for name in OURS if find_spec(name.removesuffix(".")) is None] == []

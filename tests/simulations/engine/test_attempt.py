@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.engine import inside_ray
 from kernelswarm.simulations.engine.ray_session import RaySession
 from kernelswarm.simulations.engine.ray_startup import Attempt
+from kernelswarm.simulations.engine.remote_engine import Trouble
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,20 @@ def test_whatever_ray_raises_is_said_and_its_folder_goes(
     session.close()
     assert not list(tmp_path.glob("ray-*"))
     assert not list(tmp_path.glob("kernelswarm-*/*"))
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_cluster_whose_head_does_not_come_back_has_gone(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelswarm.simulations.engine.ray_startup.HEAD_SECONDS", 0.0)
+    session = RaySession()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        session._head = f"127.0.0.1:{server.getsockname()[1]}"
+        if there:
+            session.require_running()
+            return
+    with pytest.raises(Trouble, match=rf"^the head of the Ray cluster at {session._head} does not answer: ") as trouble:
+        session.require_running()
+    assert trouble.value.final
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])

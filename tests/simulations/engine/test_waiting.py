@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kernelswarm.simulations.engine import remote_engine
+from kernelswarm.simulations.engine.engine import EngineError, LostError
 from kernelswarm.simulations.engine.host import Loaded
 from kernelswarm.simulations.engine.remote_engine import RemoteEngine, Trouble
 
@@ -113,6 +114,9 @@ class Starting:
     def inquire(self, hosts):
         return {}, [0] if self.dies else []
 
+    def slowed(self):
+        return "; they step back"
+
     def gather(self, answers, timeout):
         return [Loaded(17, 15)] * len(answers)
 
@@ -121,7 +125,7 @@ def test_a_process_that_is_slow_to_start_is_waited_for_and_that_is_said():
     processes = Starting(5)
     engine = RemoteEngine([["an agent"]], processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
     with pytest.warns(
-        UserWarning, match=r"still waiting for 1 of 1 processes to start after 60 s: .* load of"
+        UserWarning, match=r"still waiting for 1 of 1 processes to start after 60 s: .* load of .*; they step back$"
     ) as caught:
         assert engine._load(lambda *word: None) == [17]
     assert len(caught) == 1  # and once
@@ -134,9 +138,23 @@ def test_a_process_that_is_slow_to_start_is_waited_for_and_that_is_said():
 def test_it_does_not_wait_for_the_dead_nor_for_ever(dies, waited):
     processes = Starting(10**9, dies)
     engine = RemoteEngine([["an agent"]], processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
-    with pytest.raises(Trouble, match=f"none has answered within {waited:g} s"):
+    with pytest.raises(Trouble, match=f"none has answered within {waited:g} s.*; they step back$"):
         engine._load(lambda *word: None)
     assert processes.waited == waited
+
+
+@pytest.mark.parametrize(("final", "kind"), [(True, EngineError), (False, LostError)])
+def test_processes_are_replaced_unless_what_they_run_in_has_gone_for_good(final, kind):
+    def gone():
+        raise Trouble("the head does not answer", late=False, final=final)
+
+    processes = SimpleNamespace(require_running=gone)
+    engine = RemoteEngine([[SimpleNamespace(neighborhood=SimpleNamespace(node=3))]], processes, "compiled", 8, 20.0)
+    engine._hosts, engine.pids = ["a host"], [17]
+    with pytest.raises(EngineError) as failure, engine._watched():
+        raise Trouble("no word", late=True)
+    assert str(failure.value) == "node 3 failed in round 1: the head does not answer"
+    assert type(failure.value) is kind and engine.lost == [0] and not engine.sound
 
 
 class Noting:
