@@ -1,7 +1,7 @@
 """The measurements of nodes: risks and errors on their own distributions and on the pooled one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.arrays import AnyArray, Array, Booleans, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
-from kernelswarm.simulations.engine.scores import band_figures, posterior_of, progressive, scores
+from kernelswarm.simulations.engine.scores import band_on, posterior_of, progressive, scores
 
 BYTES = 8
 """Bytes of a scalar that is sent unrounded: float64."""
@@ -51,6 +51,9 @@ class Report:
     traffic : Integers or None
         On unreliable links, counts of the messages of the whole run, (E, 4): those sent to each neighbour, and those
         from it that were delivered, lost, and dropped as too old.
+    inside : list of Array
+        Of nodes with bands, for each node the values at its own held-out points, and 1 where the target lies in the
+        band, 0 elsewhere, (2, n, C); NaN where it has no band.
     """
 
     nodes: Integers
@@ -62,6 +65,7 @@ class Report:
     compression_budgets: Array
     remedies: list[str]
     traffic: Integers | None = None
+    inside: list[Array] = field(default_factory=list)
 
 
 def joined(parts: Sequence[Report]) -> Report:
@@ -72,7 +76,9 @@ def joined(parts: Sequence[Report]) -> Report:
 
     nodes, degrees, first = together("nodes"), together("degrees"), parts[0]
     order, by_source = np.argsort(nodes), np.argsort(np.repeat(nodes, degrees), kind="stable")
-    common, remedies = ([each for part in parts for each in getattr(part, name)] for name in ("common", "remedies"))
+    common, remedies, inside = (
+        [each for part in parts for each in getattr(part, name)] for name in ("common", "remedies", "inside")
+    )
     return Report(
         nodes[order],
         {name: np.concatenate([part.figures[name] for part in parts])[order] for name in first.figures},
@@ -83,6 +89,7 @@ def joined(parts: Sequence[Report]) -> Report:
         together("compression_budgets")[order],
         [remedies[place] for place in order.tolist()],
         None if first.traffic is None else together("traffic")[by_source],
+        [inside[place] for place in order.tolist()] if inside else [],
     )
 
 
@@ -113,8 +120,10 @@ def _measured(
     shared = {"global_risk": on_pooled.risks + areas, "global_error": on_pooled.errors, **_sums(agents)}
     posteriors = [posterior_of(agent) for agent in agents]
     with_bands = zip(agents, posteriors, common, strict=True)
-    shared |= _columns([band_figures(*of, pooled, "global_") | progressive(of[0]) for of in with_bands])
-    on_own = zip(each, [posteriors[place] for place in of_node.tolist()], values, held_out, strict=True)
+    measured = [(band_on(*of, pooled), progressive(of[0])) for of in with_bands]
+    shared |= _columns([{} if of is None else of.figures("global_") | share for of, share in measured])
+    own_posteriors = [posteriors[place] for place in of_node.tolist()]
+    on_own = [band_on(*of) for of in zip(each, own_posteriors, values, held_out, strict=True)]
     traffic = [agent.tally.traffic for agent in agents if agent.tally.traffic is not None]
     remedies = _remedies(agents)
     return Report(
@@ -124,7 +133,7 @@ def _measured(
             "risk": own.risks + areas[of_node],
             "error": own.errors,
             **{name: column[of_node] for name, column in shared.items()},
-            **_columns([band_figures(*of) for of in on_own]),
+            **_columns([{} if of is None else of.figures() for of in on_own]),
         },
         np.array([len(agent.neighbors) for agent in each]),
         _edges(agents),
@@ -133,6 +142,7 @@ def _measured(
         np.array([_compression_budget(agent) for agent in agents])[of_node],
         [remedies[place] for place in of_node.tolist()],
         np.concatenate(traffic) if traffic else None,
+        [np.stack([known, of.inside]) for known, of in zip(values, on_own, strict=True) if of is not None],
     )
 
 
