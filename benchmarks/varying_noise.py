@@ -6,6 +6,11 @@ With constant noise and with "auto": the share of held-out targets within 1.96 d
 the rows, by their prediction, that is farthest from .95; the mean width of these bands as a share of the deviation of
 y; and the mean logarithm of the density at the held-out targets. Inputs are standardised, 30% are held out.
 The last column counts the splits in which "auto" let the noise vary.
+
+    python benchmarks/varying_noise.py --networks
+
+The same of the nodes of a ring under consensus, level .9: coverage of rows held out from each node, the fifth by
+prediction that is farthest from .9, width, log density; nodes whose noise varies; seconds of the run. Means over seeds.
 """
 
 import argparse
@@ -17,7 +22,7 @@ from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from kernelswarm import KernelRegressor
+from kernelswarm import KernelRegressor, simulate
 from kernelswarm.arrays import Array
 
 
@@ -53,12 +58,46 @@ def judge(targets: Array, predicted: Array, deviations: Array) -> tuple[float, f
     return float(inside.mean()), float(worst), float(np.mean(3.92 * deviations)), float(density)
 
 
+def networks(data: str, seeds: int) -> None:
+    """Print the table of nodes of networks."""
+    judged = "coverage | worst fifth | width | log density | vary | seconds"
+    print(f"| data | learner | {judged} | auto: {judged} |\n|---|---" + 12 * "|---:" + "|")
+    chosen = {"housing, 6,000 rows", "a step in the noise", "noise by another input", "constant noise, 3,000 rows"}
+    for name, x, y in sets(data):
+        for learner in ("newton", "rls", "krls") if name in chosen else ():
+            cells: list[list[float]] = []
+            for noise in ("constant", "auto"):
+                found = []
+                for seed in range(seeds):
+                    result = simulate(
+                        data=(x, (y - y.mean()) / y.std()),
+                        topology={"name": "ring", "nodes": 4},
+                        learner=learner,
+                        protocol="consensus",
+                        rounds=500,
+                        evaluate_every=50,
+                        evaluation={"level": 0.9, "noise": noise},
+                        seed=seed,
+                    )
+                    fifths = [part["coverage"] for part in result.summary["coverage"] if part["by"] == "prediction"]
+                    figures = [float(result.network[key][-1]) for key in ("coverage", "width", "log_density")]
+                    figures.insert(1, max(fifths, key=lambda share: abs(share - 0.9)))
+                    varying = sum(key.startswith("posterior_levels") for key in result.models)
+                    found.append([*figures, varying, result.final["seconds"]])
+                cells.append(np.mean(found, axis=0).tolist())
+            print(f"| {name} | {learner} | " + " | ".join(f"{cell:.3f}" for each in cells for cell in each), flush=True)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--data", default="../shared/data", help="the folder of cal_housing.data.gz and lidar.csv")
+    parser.add_argument("--networks", action="store_true", help="nodes of networks")
     asked = parser.parse_args()
+    if asked.networks:
+        networks(asked.data, asked.splits)
+        return
     judged = "coverage | worst fifth | width | log density"
     print(f"| data | {judged} | auto: {judged} | varies |")
     print("|---" + 9 * "|---:" + "|")

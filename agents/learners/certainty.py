@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners import information, moves
-from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.contract import Evaluated, PredictiveVariance
 from kernelswarm.agents.learners.descent import Descent, joined, share
 from kernelswarm.agents.parts.losses import curvatures_of, grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
@@ -260,9 +260,9 @@ class Posterior:
         return found
 
     def images(self, points: Array) -> Array:
-        """Return the images of ``kappa(x, .)`` in an orthonormal basis of the dictionary's span, (n, M)."""
-        assert self.factor is not None
-        return self._rows(points) @ np.tril(self.factor).T
+        """Return the images of ``kappa(x, .)`` in an orthonormal basis of the span, (n, M); features as they are."""
+        rows = self._rows(points)
+        return rows if self.factor is None else rows @ np.tril(self.factor).T
 
     def ignorance(self, points: Array) -> Array:
         """Return the posterior over the prior deviation at ``points`` (n, p): (n,), 1 far from all samples."""
@@ -328,6 +328,13 @@ class Posterior:
             if levels.shape != (3 + order, function.outputs) or not np.isfinite(levels).all():
                 raise ValueError(f"{LEVELS} must be {(3 + order, function.outputs)} finite numbers")
         return cls(function, _triangle(packed, order), factor, ridge, scale, noise, levels)
+
+
+def target_variance(known: PredictiveVariance, points: Array) -> Array:
+    """Return the variance of a target at ``points`` (n, p), (n, C): of the function's value and of the noise."""
+    ratio = known.noise_ratio(points) if isinstance(known, Posterior) else 1.0
+    found: Array = (ratio + known.variance(points)[:, np.newaxis]) * known.noise
+    return found
 
 
 PREFIX = "posterior_"

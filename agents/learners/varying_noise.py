@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kernelswarm.agents.learners.certainty import Posterior
@@ -14,6 +16,9 @@ FEWEST = 60
 CLEARLY = 1.0
 """Standard errors by which the likelihood of rows left out has to rise. Of 120 sets with constant noise 9 then had a
 varying one, and of 5 splits of housing prices all (docs/bands.md)."""
+
+SHIFTS = (-5.0, 5.0)
+"""The corrections of the noise's logarithm that are tried."""
 
 LEAST = 1e-12
 """The least square of an error, in units of the noise's variance: an error of 0 has no logarithm."""
@@ -45,7 +50,7 @@ def varying_noise(known: Posterior, points: Array, errors: Array, weights: Array
     """
     count, outputs = errors.shape
     spread = known.noise * (known.variance(points) + 1.0 / weights)[:, np.newaxis]
-    if count < FEWEST or known.factor is None or not np.all(spread > 0.0):
+    if count < FEWEST or not np.all(spread > 0.0):
         return None
     squares = errors**2 / spread
     logarithms = np.log(np.maximum(squares, LEAST))
@@ -59,8 +64,27 @@ def varying_noise(known: Posterior, points: Array, errors: Array, weights: Array
         gain = _surprise(squares[:, c], np.log(squares[:, c].mean())) - _surprise(squares[:, c], before + shift)
         if gain.mean() > CLEARLY * gain.std() / np.sqrt(count):
             found[:3, c] = shift, fit.min(), fit.max()
-            found[3:, c] = np.tril(known.factor).T @ levels[:, 0]
+            found[3:, c] = levels[:, 0] if known.factor is None else np.tril(known.factor).T @ levels[:, 0]
     return found if found.any() else None
+
+
+def calibrated(known: Posterior, points: Array, errors: Array) -> Posterior:
+    """Return the variance with the shift of the levels at which errors before steps have it as their mean square.
+
+    ``e_i^2 / (s^2 (v(x_i) + exp(s + g(x_i))))`` is 1 on average, by bisection within `SHIFTS`. Where the noise is small
+    v counts beside it, and the bands of nodes with few samples would else be too wide there.
+    """
+    assert known.levels is not None
+    levels, uncertain = known.levels.copy(), known.variance(points)
+    ratios = known.noise_ratio(points)
+    for c in np.flatnonzero(levels.any(axis=0)).tolist():
+        squares, (least, most) = errors[:, c] ** 2 / known.noise[c], SHIFTS
+        while most - least > 1e-9:
+            middle = 0.5 * (least + most)
+            above = np.mean(squares / (uncertain + ratios[:, c] * np.exp(middle))) > 1.0
+            least, most = (middle, most) if above else (least, middle)
+        levels[0, c] += least
+    return replace(known, levels=levels)
 
 
 def _surprise(squares: Array, logarithm: Array | float) -> Array:

@@ -9,7 +9,7 @@ from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.nodes.agent import Agent
 from kernelswarm.agents.nodes.arrays import Links, ends_of
-from kernelswarm.agents.nodes.node import Ahead, Node, UnevenDraws, follow_bands
+from kernelswarm.agents.nodes.node import Ahead, Node, UnevenDraws, follow_bands, keep_errors
 from kernelswarm.agents.nodes.pooled_bands import UnreliablePooledBands
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import fulfils
@@ -137,6 +137,21 @@ def follow_steps(
         follow_bands(
             [node], *by_nodes(predicted[learned, i : i + 1], targets[learned, i : i + 1]), known, 0, end - begin
         )
+
+
+def keep_errors_of_steps(
+    nodes: Sequence[Node],
+    points: Array,
+    predicted: Array,
+    targets: Array,
+    counts: Integers,
+    first: Sequence[int],
+    reached: Sequence[int],
+) -> None:
+    """Have each node keep its errors at the steps that it took; arguments as of :func:`follow_steps`."""
+    for i, (node, begin, end) in enumerate(zip(nodes, first, reached, strict=True)):
+        at, values, wanted = (array[np.newaxis, begin:end, i] for array in (points, predicted, targets))
+        keep_errors([node], at, values, wanted, counts[begin:end, i : i + 1], 0, end - begin)
 
 
 def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.learners.certainty import Posterior
 from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, PredictiveVariance
+from kernelswarm.agents.learners.varying_noise import calibrated, varying_noise
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.agents.nodes.pooled_bands import PooledBands
+from kernelswarm.agents.nodes.progressive_errors import ProgressiveErrors
 from kernelswarm.arrays import AnyArray, Array, Integers
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, strengths_of
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
@@ -120,6 +123,7 @@ class Node(ABC):
         "_steps",
         "band",
         "distinct",
+        "errors",
         "following",
         "largest_target",
         "learner",
@@ -187,6 +191,8 @@ class Node(ABC):
         """The share of targets that its band is to hold; None without a band."""
         self.band: Array | None = None
         """The conformal band, (C, 5), or (C, 12) of one that is pooled, where it has one."""
+        self.errors: ProgressiveErrors | None = None
+        """Its last errors, where its noise may vary with the input."""
         self.pool: PooledBands | None = None
         """The bands of all nodes of this process, where they are pooled."""
         self.bound_noise()
@@ -197,9 +203,11 @@ class Node(ABC):
         if fulfils(learner, LearnerWithVariance):
             learn_at_most(learner.noise(self.state), self.distinct // self.learner.batch_size)
 
-    def keep_band(self, level: float, conformally: bool, pooled: bool = False) -> None:
-        """Have a band of this level, which the samples adapt from now on where it is a conformal one."""
+    def keep_band(self, level: float, conformally: bool, pooled: bool = False, varying: bool = False) -> None:
+        """Have a band of this level, which the samples adapt from now on where it is a conformal one; one from the
+        variance has noise that varies, if asked, where the node's errors show it."""
         self.level = level
+        self.errors = ProgressiveErrors(self.points.shape[1], self.outputs, self.distinct) if varying else None
         self.band = conformal_band.empty_band(self.outputs, level, pooled) if conformally else None
 
     def follow_band(self, values: Array, targets: Array, rounds: int = 1) -> None:
@@ -269,7 +277,14 @@ class Node(ABC):
         """Return the posterior of the node's function, or None if there is none."""
         learner = self.learner
         found = learner.posterior(self.state) if fulfils(learner, LearnerWithVariance) else None
-        return None if found is None else found.thinned(self.times)
+        if found is None:
+            return None
+        found = found.thinned(self.times)
+        if self.errors is None or not isinstance(found, Posterior):
+            return found
+        points, errors = self.errors.newest()
+        levels = varying_noise(found, points, errors, np.ones(len(points)))
+        return found if levels is None else calibrated(replace(found, levels=levels), points, errors)
 
     def constant_band(self) -> ConstantBand | None:
         """Return the present conformal band, or None if there is none or nothing was learned from."""
@@ -277,6 +292,22 @@ class Node(ABC):
             return None
         radii = conformal_band.radii(self.band)
         return ConstantBand(self.level, radii) if np.isfinite(radii).all() else None
+
+
+def keep_errors(
+    nodes: Sequence[Node], points: Array, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int
+) -> None:
+    """Have nodes keep their errors in some rounds from the first on.
+
+    ``points`` (V, T, n, p), ``predicted`` and ``targets``, both (V, T, b, C), hold samples, predictions before the
+    steps and targets, of which there are as many as ``samples`` (T, V) says.
+    """
+    learned, room = slice(first, first + rounds), np.arange(targets.shape[2])
+    for i, node in enumerate(nodes):
+        if node.errors is not None:
+            there = room < samples[learned, i, np.newaxis]
+            errors = targets[i, learned][there] - predicted[i, learned][there]
+            node.errors.add(points[i, learned, : len(room)][there], errors)
 
 
 def follow_bands(

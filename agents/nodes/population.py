@@ -60,7 +60,7 @@ from kernelswarm.agents.nodes.filling import (
 )
 from kernelswarm.agents.nodes.inbox import LastSent
 from kernelswarm.agents.nodes.lossy_rounds import resume, run_lossy_rounds
-from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, Node, follow_bands
+from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, Node, follow_bands, keep_errors
 from kernelswarm.agents.nodes.rounds import run_rounds
 from kernelswarm.agents.parts.plain_parts import AtTurn, rule_form
 from kernelswarm.arrays import Array, Booleans, Integers
@@ -109,7 +109,10 @@ class Population:
         self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
         self._steps, self._synced = np.zeros((2, len(agents)), dtype=np.int64)
         self._sums = sums_of(agents, len(self.links.other))
-        self._banded, self.predicted = any(agent.band is not None for agent in agents), NOT_KEPT
+        self._banded, self._errs = (
+            any(getattr(agent, kept) is not None for agent in agents) for kept in ("band", "errors")
+        )
+        self.predicted = NOT_KEPT
         self._open(self.batch_sizes + replay_of(rule).most)
 
     def _open(self, sent: Integers) -> None:
@@ -151,6 +154,8 @@ class Population:
             reason, completed, node, curvature = self._run_rounds(self._at, count)
             if self._banded:
                 follow_bands(self.agents, self.predicted, *self.outcomes, self._at, completed)
+            if self._errs:
+                keep_errors(self.agents, self.batches.points, self.predicted, *self.outcomes, self._at, completed)
             self._at += completed
             self._now += completed
             self.completed += completed
@@ -286,7 +291,8 @@ class Population:
         if batches is None or batches.points.shape[::2] != self.batches.points.shape[::2]:
             batches = self.batches.since(self._at).followed_by(drawn)
         self.batches, self._at, self._counted = batches, 0, 0
-        self.predicted = np.zeros((*self.outcomes[0].shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT
+        kept = (*self.outcomes[0].shape[:3], self.agents[0].outputs)
+        self.predicted = np.zeros(kept) if self._banded or self._errs else NOT_KEPT
         stepped, rounds = self._steps - self._synced, batches.points.shape[1] - 1
         samples = None if self.symmetric or len(self._buffers.keys) else batches.samples  # all that steps are on
         self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, stepped, rounds, samples)
@@ -443,7 +449,7 @@ class LossyPopulation(Population):
         self._counts = counts_of(agents, self.links)
         size, columns = self._kept.targets.shape[2:]
         self._ahead = drawing.Laid.nothing(len(agents), size, first.width, columns)
-        self._outcomes = self._ahead.targets, self._ahead.counts
+        self._points, self._outcomes = self._ahead.points, (self._ahead.targets, self._ahead.counts)
         self._bands_at = self._counts.cursor.tolist()  # the steps that bands have followed
         self._unfollowed = 0  # the rounds since
         self._make_work(self._columns())
@@ -517,10 +523,14 @@ class LossyPopulation(Population):
 
     def _follow_bands(self) -> None:
         """Adapt bands to the steps since the last call; not at every pause of rounds, which would cost more."""
-        if self._banded and self._unfollowed:
-            reached = self._counts.cursor.tolist()
-            drawing.follow_steps(self.agents, self.predicted, *self.outcomes, self._bands_at, reached, self._unfollowed)
-            self._bands_at, self._unfollowed = reached, 0
+        if not (self._banded or self._errs) or not self._unfollowed:
+            return
+        known, reached = (self.predicted, *self.outcomes), self._counts.cursor.tolist()
+        if self._banded:
+            drawing.follow_steps(self.agents, *known, self._bands_at, reached, self._unfollowed)
+        if self._errs:
+            drawing.keep_errors_of_steps(self.agents, self._points, *known, self._bands_at, reached)
+        self._bands_at, self._unfollowed = reached, 0
 
     def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
         kept = self._kept
@@ -682,8 +692,12 @@ class LossyPopulation(Population):
         kept, following = self._kept, (np.arange(len(self.agents)), self._kept.following % self._kept.samples.shape[1])
         samples = np.concatenate([[kept.own_samples, kept.samples[following]], ahead.counts])
         self._outcomes = np.concatenate([[kept.own_targets, kept.targets[following]], ahead.targets]), samples
-        if self._banded:
+        if self._banded or self._errs:
             self.predicted = np.zeros((*samples.shape, *ahead.targets.shape[2:3], self.agents[0].outputs))
+        if self._errs:
+            size = ahead.points.shape[2]
+            flying = kept.own_points[:, :size], kept.points[following][:, :size]
+            self._points = np.concatenate([flying, ahead.points])
         self._ahead, self._bands_at = ahead, [0] * len(self.agents)
         self._counts.cursor[:], self._steps[:] = 0, 0
         alone = not self.symmetric and not self._terms.replays  # steps are on own samples, prompt or late, alone

@@ -85,6 +85,8 @@ def arrays_of(agent: Node) -> Arrays:
         arrays["received_sizes"] = np.array([len(points) for points in agent.received_points])
     if agent.band is not None:
         arrays["band"] = agent.band.copy()
+    if agent.errors is not None:
+        arrays |= {"errors": agent.errors.rows.copy(), "errors_seen": np.array(agent.errors.seen)}
     if agent.pool is not None:
         arrays |= agent.pool.arrays(agent.node)
     arrays |= agent.further_arrays()
@@ -128,6 +130,8 @@ def put(agent: Node, arrays: Arrays) -> None:
     )
     if agent.band is not None:
         agent.band[:] = arrays["band"]
+    if agent.errors is not None and "errors" in arrays:  # an earlier version kept none
+        agent.errors.rows, agent.errors.seen = arrays["errors"].copy(), int(arrays["errors_seen"])
     if agent.pool is not None:
         agent.pool.take_over(agent.node, arrays)
     agent.now = agent.round + PRIMING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.command.progress import duration
@@ -60,6 +60,8 @@ def as_text(result: Result, width: int = 100) -> str:
         for key, name in named.items()
         if known.get(key) is not None and known[key] == known[key]
     ]
+    regions = _by_region(summary.get("coverage") or [])
+    lines += [("coverage by region", regions)] if regions else []
     error = own_error(final, facts, ", ".join(result.data.targets.names))
     lines += [("rmse", error)] if error else []
     units = measured_in(facts, result.config, known=bool(error))
@@ -91,6 +93,15 @@ def as_text(result: Result, width: int = 100) -> str:
     wide = max(len(name) for name, _ in lines)
     table = "\n".join(f"{name:<{wide}}  {value}" for name, value in lines)
     return "\n\n".join([table, *(textwrap.fill(sentence, width) for sentence in result.verdict.values())])
+
+
+def _by_region(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the least and the greatest coverage of the fifths by each number; empty without bands."""
+    found: dict[str, list[float]] = {}
+    for part in parts:
+        if "to" in part:
+            found.setdefault(str(part["by"]), []).append(part["coverage"])
+    return "; ".join(f"{min(each):.3f} to {max(each):.3f} by {by}" for by, each in found.items())
 
 
 # The trials and the result of a search, as text.

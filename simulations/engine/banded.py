@@ -32,7 +32,8 @@ def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[Agent
             known[id(learner)] = knows_variance(learner, plan.rule, plan.inputs, plan.outputs)
         conformally = evaluation.bands != "auto" or not known[id(learner)]
         pooled = evaluation.bands == "pooled" and plan.rule.communicates
-        found.append(replace(plan, level=evaluation.level, banded=conformally, pooled=pooled))
+        varying = evaluation.noise == "auto" and not conformally and not plan.sends_vectors
+        found.append(replace(plan, level=evaluation.level, banded=conformally, pooled=pooled, varying=varying))
     return found
 
 

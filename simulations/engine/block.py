@@ -57,6 +57,8 @@ class AgentPlan:
     """Whether that is a conformal band, which its samples adapt."""
     pooled: bool = False
     """Whether neighbours pool these bands."""
+    varying: bool = False
+    """Whether the noise of a band from the variance varies with the input, where the agent's errors show it."""
 
     def begin(self) -> Any:
         """Return the agent's first link state; raises ValueError where the protocol cannot work."""
@@ -82,7 +84,7 @@ class AgentPlan:
     def build(self) -> Node:
         agent = self._build()
         if self.level is not None:
-            agent.keep_band(self.level, self.banded, self.pooled)
+            agent.keep_band(self.level, self.banded, self.pooled, self.varying)
         return agent
 
     def _build(self) -> Node:

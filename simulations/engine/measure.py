@@ -1,7 +1,7 @@
 """The measurements of nodes: risks and errors on their own distributions and on the pooled one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.arrays import AnyArray, Array, Booleans, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
-from kernelswarm.simulations.engine.scores import band_figures, posterior_of, progressive, scores
+from kernelswarm.simulations.engine.scores import band_on, posterior_of, progressive, scores
 
 BYTES = 8
 """Bytes of a scalar that is sent unrounded: float64."""
@@ -54,6 +54,9 @@ class Report:
     traffic : Integers or None
         On unreliable links, counts of the messages of the whole run, (E, 4): those sent to each neighbour, and those
         from it that were delivered, lost, and dropped as too old.
+    inside : list of Array
+        Of nodes with bands, for each node the values at its own held-out points, and 1 where the target lies in the
+        band, 0 elsewhere, (2, n, C); NaN where it has no band.
     """
 
     nodes: Integers
@@ -65,6 +68,7 @@ class Report:
     compression_budgets: Array
     remedies: list[str]
     traffic: Integers | None = None
+    inside: list[Array] = field(default_factory=list)
 
 
 def joined(parts: Sequence[Report]) -> Report:
@@ -77,7 +81,7 @@ def joined(parts: Sequence[Report]) -> Report:
 
     nodes, degrees, first = together("nodes"), together("degrees"), parts[0]
     order, by_source = np.argsort(nodes), np.argsort(np.repeat(nodes, degrees), kind="stable")
-    remedies = [remedy for part in parts for remedy in part.remedies]
+    remedies, inside = ([each for part in parts for each in getattr(part, name)] for name in ("remedies", "inside"))
     return Report(
         nodes[order],
         {name: np.concatenate([part.figures[name] for part in parts])[order] for name in first.figures},
@@ -88,6 +92,7 @@ def joined(parts: Sequence[Report]) -> Report:
         together("compression_budgets")[order],
         [remedies[place] for place in order.tolist()],
         None if first.traffic is None else together("traffic")[by_source],
+        [inside[place] for place in order.tolist()] if inside else [],
     )
 
 
@@ -115,15 +120,18 @@ def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: He
     held_out = writeable([source.held_out(n) for source, n in zip(sources, samples.tolist(), strict=True)])
     values = [agent.function.values(data.points) for agent, data in zip(each, held_out, strict=True)]
     areas = np.array([_integral(agent) for agent in agents])
-    on_pooled, own = scores(agents, common, [pooled] * len(agents)), scores(each, values, held_out)
+    on_pooled, own = scores(agents, list(common), [pooled] * len(agents)), scores(each, values, held_out)
     shared = {"global_risk": on_pooled.risks + areas, "global_error": on_pooled.errors, **_sums(agents)}
     bands: dict[str, Array] = {}
+    inside: list[Array] = []
     if agents[0].level is not None:  # all nodes have bands of one level, or none has one
         posteriors = [posterior_of(agent) for agent in agents]
         with_bands = zip(agents, posteriors, common, strict=True)
-        shared |= _columns([band_figures(*of, pooled, "global_") | progressive(of[0]) for of in with_bands])
-        on_own = zip(each, [posteriors[place] for place in of_node.tolist()], values, held_out, strict=True)
-        bands = _columns([band_figures(*of) for of in on_own])
+        shared |= _columns([band_on(*of, pooled).figures("global_") | progressive(of[0]) for of in with_bands])
+        own_posteriors = [posteriors[place] for place in of_node.tolist()]
+        on_own = [band_on(*of) for of in zip(each, own_posteriors, values, held_out, strict=True)]
+        bands = _columns([of.figures() for of in on_own])
+        inside = [np.stack([known, of.inside]) for known, of in zip(values, on_own, strict=True)]
     traffic = [agent.tally.traffic for agent in agents if agent.tally.traffic is not None]
     remedies = _remedies(agents)
     return Report(
@@ -142,6 +150,7 @@ def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: He
         np.array([_compression_budget(agent) for agent in agents])[of_node],
         [remedies[place] for place in of_node.tolist()],
         np.concatenate(traffic) if traffic else None,
+        inside,
     )
 
 

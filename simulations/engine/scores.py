@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelswarm.agents.learners.certainty import target_variance
 from kernelswarm.agents.learners.contract import PredictiveVariance
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.node import Node
@@ -114,38 +115,49 @@ BANDS = (*COLUMNS, *(f"global_{name}" for name in COLUMNS), PROGRESSIVE)
 """All columns of bands."""
 
 
-def band_figures(
-    agent: Node, posterior: PredictiveVariance | None, values: Array, data: HeldOut, start: str = ""
-) -> dict[str, float]:
+class BandOn(NamedTuple):
+    """A node's band on held-out data of n rows.
+
+    Attributes
+    ----------
+    inside : Array
+        1 where a target lies in the band, 0 elsewhere, (n, C); NaN where there is no band.
+    half : Array
+        Half its width in the learner's units, (n, C).
+    log_density : float
+        The mean logarithm of the Gaussian predictive density, NaN for conformal bands.
+    """
+
+    inside: Array
+    half: Array
+    log_density: float
+
+    def figures(self, start: str = "") -> dict[str, float]:
+        """Return the coverage, the mean width and the log density, by names that begin with ``start``."""
+        if not len(self.inside):
+            return dict.fromkeys([f"{start}{name}" for name in COLUMNS], math.nan)
+        found = float(np.mean(self.inside)), float(2.0 * np.mean(self.half)), self.log_density
+        return {f"{start}{name}": value for name, value in zip(COLUMNS, found, strict=True)}
+
+
+def band_on(agent: Node, posterior: PredictiveVariance | None, values: Array, data: HeldOut) -> BandOn:
     """Measure a node's band on held-out data.
 
     Parameters
     ----------
     agent : Node
-        The node; without a level nothing is measured.
+        The node, whose band has a level.
     posterior : PredictiveVariance or None
         The variance of its function, where its band comes from that.
     values : Array
         Its function's values there, (n, C).
     data : HeldOut
         Targets with their noise.
-    start : str
-        The prefix of the names.
-
-    Returns
-    -------
-    dict
-        ``coverage``, the share of targets inside, ``width``, the mean width in the learner's units, and
-        ``log_density``, the mean logarithm of the Gaussian predictive density, NaN for conformal bands.
     """
-    if agent.level is None:
-        return {}
-    names = [f"{start}{name}" for name in COLUMNS]
-    if not len(data.targets):
-        return dict.fromkeys(names, math.nan)
+    assert agent.level is not None
     density, errors = math.nan, data.targets - values
-    if posterior is not None:
-        spread = np.sqrt((1.0 + posterior.variance(data.points))[:, np.newaxis] * posterior.noise)
+    if posterior is not None and len(errors):
+        spread = np.sqrt(target_variance(posterior, data.points))
         half = NormalDist().inv_cdf(0.5 + 0.5 * agent.level) * spread
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = -0.5 * (errors / spread) ** 2 - np.log(spread) - 0.5 * math.log(2.0 * math.pi)
@@ -154,9 +166,8 @@ def band_figures(
         half = np.broadcast_to(conformal_band.radii(agent.band), errors.shape)
     else:
         half = np.full(errors.shape, np.nan)
-    known = np.isfinite(half)
-    inside = float(np.mean(np.abs(errors) <= half)) if known.all() else math.nan
-    return dict(zip(names, (inside, float(2.0 * np.mean(half)), density), strict=True))
+    inside = np.where(np.isfinite(half).all(), np.abs(errors) <= half, np.nan)
+    return BandOn(inside, half, density)
 
 
 def posterior_of(agent: Node) -> PredictiveVariance | None:

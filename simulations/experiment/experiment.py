@@ -87,6 +87,8 @@ class Evaluation:
     bands : {"auto", "conformal", "pooled"}
         Whether bands are made of the functions' variance where nodes know it, of own errors, or of own errors and what
         neighbours say of theirs.
+    noise : {"auto", "constant"}
+        Whether the noise in bands from the variance varies with the input where a node's errors show that it does.
     """
 
     local_samples: int = 200
@@ -96,6 +98,7 @@ class Evaluation:
     dynamic_regret: bool = False
     level: float = 0.0
     bands: Literal["auto", "conformal", "pooled"] = "auto"
+    noise: Literal["auto", "constant"] = "auto"
 
     ranges: ClassVar = {
         "level": Range("[0, 1)", "0.9 is usual, 0 has no bands"),

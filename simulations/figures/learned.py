@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.agents.functions.contract import Function, dictionary
-from kernelswarm.agents.learners.certainty import Posterior
+from kernelswarm.agents.learners.certainty import Posterior, target_variance
 from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError
@@ -130,8 +130,8 @@ class Learned:
         posterior = self.posteriors.get(self.owner(node))
         if posterior is None or not posterior.knows_noise:
             return None
-        variance = posterior.variance(np.ascontiguousarray(self.result.data.inputs.scaled(points)))
-        spread = np.sqrt((1.0 + variance)[:, np.newaxis] * posterior.noise) * self.result.data.targets.scale
+        own = np.ascontiguousarray(self.result.data.inputs.scaled(points))
+        spread = np.sqrt(target_variance(posterior, own)) * self.result.data.targets.scale
         return NormalDist().inv_cdf(0.5 + 0.5 * self.level) * spread
 
     def ignorance(self, node: int, points: Array) -> Array | None:

@@ -13,7 +13,7 @@ from kernelswarm.agents.functions.contract import Function, dictionary
 from kernelswarm.agents.functions.derived import Mirrored
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
-from kernelswarm.agents.learners.certainty import Posterior
+from kernelswarm.agents.learners.certainty import Posterior, target_variance
 from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
@@ -405,8 +405,9 @@ class Model:
                 "posterior.noise, in the learner's units; or run again with evaluation.level = 0.9 and "
                 'evaluation.bands = "pooled", for interval(X)'
             )
-        found = posterior.variance(own)[:, np.newaxis]
-        return (found + posterior.noise_ratio(own) if with_noise else found) * posterior.noise
+        return (
+            target_variance(posterior, own) if with_noise else posterior.variance(own)[:, np.newaxis] * posterior.noise
+        )
 
     def _certain(self) -> Posterior:
         if self.posterior is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,10 +118,11 @@ def of_run(result: Result) -> list[dict[str, Any]]:
         ],
         "note": "; ".join(f"{_heading(name)} is {_heading(TWINS[name])}" for name in TWINS if name in twice),
     }
+    covered = _coverage(result.summary.get("coverage") or [])
     nodes, edges = _last("nodes", "Nodes after the last round", result.nodes), None
     if len(result.edges.get("round", ())):
         edges = _last("edges", "Directed edges after the last round", _named(result))
-    return [table for table in (figures, nodes, edges) if table is not None and table["columns"]]
+    return [table for table in (figures, covered, nodes, edges) if table is not None and table["columns"]]
 
 
 def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
@@ -134,6 +135,31 @@ def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
 def _heading(name: str) -> str:
     """Return the heading of a column, as in the printed tables if these have it."""
     return HEADINGS.get(name, name.replace("global", "pooled").replace("_", " "))
+
+
+def _coverage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the coverage of bands by node and by region; without columns where there are no bands."""
+    columns: list[Column] = [
+        {"label": "held-out rows", "cells": [_part(part) for part in parts]},
+        {"label": "number", "cells": [part["rows"] for part in parts]},
+        {"label": "coverage", "cells": [number(part["coverage"], TABLE) for part in parts]},
+        {"label": "at least", "cells": [number(part["least"], TABLE) for part in parts]},
+        {"label": "at most", "cells": [number(part["most"], TABLE) for part in parts]},
+        {"label": "beyond chance", "cells": ["yes" if part["off"] else "no" for part in parts]},
+    ]
+    return {
+        "name": "coverage",
+        "title": "Coverage of the bands by node and by region",
+        "columns": columns if parts else [],
+        "note": "fifths by the prediction, and by the input whose fifths differ most from the level; 95% binomial "
+        "intervals of rows that differ; beyond chance: with all parts that were looked at, and a fifth of the misses",
+    }
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    if part["by"] == "node":
+        return f"node {part['from']}, the farthest of {part['of']}"
+    return f"{part['by']} {part['from']:.4g} to {part['to']:.4g}" if "to" in part else str(part["by"])
 
 
 def _named(result: Result) -> Table:

@@ -17,6 +17,7 @@ from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.links.clocks import forgets
 from kernelswarm.protocols.parameters.contract import AddressedRule, AnyRule
 from kernelswarm.simulations.core.machine import versions
+from kernelswarm.simulations.data.contract import HeldOut, NodeSource
 from kernelswarm.simulations.data.pooled import FloodedSource, TravellingSamples
 from kernelswarm.simulations.engine.measure import BYTES, NO_VALUES, Report
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions, digest, model_arrays
@@ -24,8 +25,8 @@ from kernelswarm.simulations.engine.nodes import places_without_data, sound, wit
 from kernelswarm.simulations.engine.scores import BANDS
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns, MeasuredTable, Result
+from kernelswarm.simulations.running import regions, verdict
 from kernelswarm.simulations.running import unsuited as kernel_reach
-from kernelswarm.simulations.running import verdict
 from kernelswarm.simulations.running.baseline import Baseline, TrainingRows, advice, baseline
 from kernelswarm.simulations.running.forecast import privacy_of
 from kernelswarm.simulations.running.network import Network
@@ -273,9 +274,22 @@ def baseline_of(network: Network, recorder: Recorder, rows: TrainingRows) -> Bas
     labels = network.adjacency.labels.tolist()
     learners = dict.fromkeys(labels, network.plans[0].learner)  # the one learner of a pooled network
     learners |= {plan.neighborhood.node: plan.learner for plan in network.plans}
+    return baseline(recorder.report, _sound_sources(network), rows, learners, network.outputs)
+
+
+def _sound_sources(network: Network) -> dict[int, tuple[int, NodeSource]]:
+    """Return the place and the source of each node without faults, by its label."""
+    labels = network.adjacency.labels.tolist()
     each = zip(labels, enumerate(network.source.nodes), sound(network.experiment, labels), strict=True)
-    sources = {label: source for label, source, is_sound in each if is_sound}
-    return baseline(recorder.report, sources, rows, learners, network.outputs)
+    return {label: source for label, source, is_sound in each if is_sound}
+
+
+def _held_out(network: Network, report: Report) -> dict[int, HeldOut]:
+    """Return the data on which the bands of sound nodes were measured; empty without bands."""
+    if not report.inside:
+        return {}
+    samples = dict(zip(report.nodes.tolist(), report.figures["samples"].tolist(), strict=True))
+    return {label: source.held_out(int(samples[label])) for label, (_, source) in _sound_sources(network).items()}
 
 
 def result_of(
@@ -299,6 +313,7 @@ def result_of(
     parts = network.adjacency.parts
     offline = experiment.protocol.offline is not None
     findings, report = {}, recorder.report
+    covered: list[dict[str, Any]] = []
     if ending.reason is None and report is not None:  # there is a measurement
         # A batch solver takes the loss and the kernel, and no steps.
         keys = {key: value for key, value in config["learner"].items() if not offline or key in ("loss", "kernel")}
@@ -316,6 +331,10 @@ def result_of(
         places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
         far = network.adjacency.labels[places].tolist()
         findings |= verdict.unreached(report, without_data(experiment), experiment.protocol, far)
+        covered = regions.coverage(
+            report, _held_out(network, report), experiment.evaluation.level, network.source.description
+        )
+        findings |= regions.finding(covered, experiment.evaluation.level, _band_remedy(network, covered))
     if ending.reason is None:
         findings |= verdict.apart(parts, experiment.protocol)
     spent = final.get("seconds", 0.0)
@@ -336,6 +355,7 @@ def result_of(
         "automatic": network.automatic,
         "verdict": findings,
         "final": {name: value if math.isfinite(value) else None for name, value in final.items()},
+        **({"coverage": covered} if covered else {}),
         "used_up": _used_up(network, ending.rounds),
         "facts": dict(network.source.facts),
         "privacy": _privacy(network),
@@ -359,6 +379,21 @@ def result_of(
         summary,
         network.source.description,
     )
+
+
+def _band_remedy(network: Network, covered: Sequence[Mapping[str, Any]]) -> str:
+    """Say what to change where bands miss their level."""
+    plan = network.plans[0]
+    if plan.banded:
+        return (
+            'conformal bands have one width for all inputs; the squared loss and learner.name = "newton" with '
+            'and noise = "auto" lets it vary'
+        )
+    if not plan.varying and not plan.sends_vectors:
+        return 'set evaluation.noise = "auto", with which the noise varies where errors show it'
+    if any(part["by"] == "all rows" and part["off"] for part in covered):
+        return 'evaluation.bands = "conformal" keeps the share that a node sees at its level'
+    return "more samples, or a smaller budget, tell how the noise varies; where a band matters, take its own coverage"
 
 
 def arrays_of(network: Network, functions: LearnedFunctions) -> dict[str, Any]:
