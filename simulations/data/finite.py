@@ -12,7 +12,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Coding, DataDescription, Variables
 from kernelswarm.simulations.core.errors import number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
-from kernelswarm.simulations.core.seeding import Role, node_generator
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.columns import learn, with_cycles
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.data.dealing import (
@@ -263,7 +263,7 @@ def choose(hand: Hand, held_out: int, seed: int, node: int) -> Indices:
     """At most ``held_out`` of the node's test rows, at random but in their order."""
     if len(hand.testing) <= held_out:
         return hand.testing
-    random = node_generator(seed, Role.HELD_OUT, node)
+    random = generator(seed, Role.HELD_OUT, node)
     return hand.testing[np.sort(random.choice(len(hand.testing), held_out, replace=False))]
 
 

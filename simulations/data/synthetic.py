@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.simulations.core.seeding import Role, node_generator
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, freeze
 
 #: Samples generated at once. Every chunk has a generator of its own, so the samples do not depend on how they are
@@ -111,7 +111,7 @@ class SyntheticSource:
     def _test_samples(self, samples: int) -> HeldOut:
         seed, node = self._address
         ages = np.full(self._held_out_count, samples, dtype=np.int64)
-        points, targets = self.law.sample(node_generator(seed, Role.HELD_OUT, node), ages)
+        points, targets = self.law.sample(generator(seed, Role.HELD_OUT, node), ages)
         truth = self.law.noise_free(points, ages)
         return HeldOut(freeze(points), freeze(targets), None if truth is None else freeze(truth))
 
@@ -140,7 +140,7 @@ class SyntheticSource:
         seed, node = self._address
         number, start = divmod(self._taken, CHUNK)
         ages = np.arange(number * CHUNK, (number + 1) * CHUNK, dtype=np.int64)
-        points, targets = self.law.sample(node_generator(seed, Role.NODE_STREAM, node, number), ages)
+        points, targets = self.law.sample(generator(seed, Role.NODE_STREAM, node, number), ages)
         self._first, self._offset, self._stop = number * CHUNK, start, CHUNK
         if not self._holds:
             stop = min(start + max(count, FEW), CHUNK)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.core.seeding import node_generator
+from kernelswarm.simulations.core.seeding import generator
 from kernelswarm.simulations.data import synthetic
 from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.running.network import open_network
@@ -73,9 +73,9 @@ def test_a_source_that_goes_back_keeps_the_samples_at_hand(monkeypatch: pytest.M
 
     def counted(*address: Any) -> Any:
         made.append(1)
-        return node_generator(*address)
+        return generator(*address)
 
-    monkeypatch.setattr(synthetic, "node_generator", counted)
+    monkeypatch.setattr(synthetic, "generator", counted)
     source.restore({"samples": 0})
     np.testing.assert_equal(source.draw(10), first)
     assert not made
