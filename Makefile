@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The same versions inside pip's build environment: older pips hand PIP_CONSTRAINT on to it, newer ones read PIP_BUILD_CONSTRAINT.
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test oldest lint docs links bench house format clean
+.PHONY: help demo test hosts oldest lint docs links bench house format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ demo: $(VENV)/installed  ## install, then compare four protocols on a network of
 PROCESSES ?= 3
 test: $(VENV)/installed-dev  ## run the tests, in three processes, one of which mostly waits for Ray; more: make test PROCESSES=5
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations=10
+
+# Not in CI: Ray's own deadlines decide how long it takes, two minutes on an idle machine and ten on a busy one.
+hosts: $(VENV)/installed-dev  ## run a cluster on three hosts in network namespaces, cut one off, and lose its head
+	KERNELSWARM_HOSTS=1 $(BIN)/python -m pytest -q -rs tests/simulations/engine/test_hosts.py
 
 # Not in CI, where they would take as long once more: whoever changes a bound in pyproject.toml runs it.
 oldest:  ## run the tests with the oldest libraries that pyproject.toml allows, in .venv-oldest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -70,6 +71,7 @@ def reached(folder: Path, rounds: int, run: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.skipif("KERNELSWARM_HOSTS" not in os.environ, reason="takes minutes of an idle machine: make hosts")
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_a_cluster_goes_on_without_a_host_ends_in_words_without_its_head_and_has_the_serial_backends_bits(
     tmp_path: Path,
