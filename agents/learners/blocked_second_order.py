@@ -523,7 +523,7 @@ def take_in(
     absorb(root, moments, features[: gone + count], sums[: gone + count])
     # With what points that leave have left in the sums, what remains of these is not the samples' own any more.
     # Their plain errors, in its place, say a little too much: 1 + v times the noise.
-    learn_noise(noise, errors, bends, lost)
+    learn_noise(noise, errors, bends, terms.of_weight_one, lost)
     if lost != 0.0:
         room, row = np.empty(RENEWED * (capacity + outputs)), np.empty(capacity)
         cursor = observations.renew(root, moments, order, factor, numbers.ridge, lost, cursor, room, row)

@@ -16,6 +16,7 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners import information, moves
 from kernelswarm.agents.learners.contract import Evaluated, PredictiveVariance
 from kernelswarm.agents.learners.descent import Descent, joined, share
+from kernelswarm.agents.learners.weighted_loss import Weighted
 from kernelswarm.agents.parts.losses import curvatures_of, grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
 from kernelswarm.agents.parts.sample import Sample
@@ -102,6 +103,11 @@ class CertainDescent(Descent):
             of_classes = RIDGE_OF_MARGINS if self._margins else RIDGE_OF_CLASSES
             ridge = RIDGE_OF_NUMBERS if self.loss.task == "regression" else of_classes
         return ridge * self.loss.curvature
+
+    @property
+    def of_weight_one(self) -> float:
+        """The curvature of a sample of weight 1 where the loss is weighted, and 0."""
+        return self.loss.curvature if isinstance(self.loss, Weighted) else 0.0
 
     @property
     def reach(self) -> float:

@@ -145,7 +145,7 @@ def learn(
         share = fading.share**count
         _take_in(own, order, reached, terms, terms.aims, share, desk)
         if count:
-            learn_noise(known.noise, terms.aims, terms.curvatures, 1.0 - share)
+            learn_noise(known.noise, terms.aims, terms.curvatures, terms.of_weight_one, 1.0 - share)
         _settle(own, order, terms, 1.0 - share, fading.cursor, desk)
     else:
         _learn_adaptively(Memory(own, fading.recent, fading.window), before, order, terms, fading.cursor, desk)
@@ -503,7 +503,7 @@ class Krls(CertainDescent, DescentInSpace):
             np.require(at.points, requirements=["C", "W"]),
             wide,
             kernel_rows(self.kernel, at.points, at.points),
-            Terms(coupled, pulls, 0.0 if curvatures is None else self.reach, bends, aims, taught),
+            Terms(coupled, pulls, 0.0 if curvatures is None else self.reach, bends, self.of_weight_one, aims, taught),
             self.penalty,
             self.dependency,
             fading_in(function.storage, capacity, function.points_buffer.shape[1], function.outputs, self.share),

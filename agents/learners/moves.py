@@ -175,7 +175,7 @@ def apply_moves(
     else:
         share = forgetting ** len(terms.aims)
         take_in(known, moved, terms, terms.aims, share)
-        learn_noise(known.noise, terms.aims, terms.curvatures, 1.0 - share)
+        learn_noise(known.noise, terms.aims, terms.curvatures, terms.of_weight_one, 1.0 - share)
         cursor = settle(known, moved, ridge, 1.0 - share, cursor, terms.taught)
     information.solve(known.root, known.moments, moved.order, tables.weights)
     return cursor
@@ -225,15 +225,17 @@ def products(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: floa
 
 # The terms of a step's own samples and of the neighbours' pulls, in compiled code.
 
-RIDGE, FORGETTING, BATCH_SIZE, CURVATURE, REACH, OWN, LOSS_NUMBERS, FIRST = range(8)
+RIDGE, FORGETTING, BATCH_SIZE, CURVATURE, OF_WEIGHT_ONE, REACH, OWN, LOSS_NUMBERS, FIRST = range(9)
 """The numbers of such a learner: lambda, what a sample leaves of those before it, b, the loss's largest curvature, the
-reach of a pull, a number of the learner's own, how many numbers the loss has, and from the last on these."""
+same for samples with weights and 0 for others, the reach of a pull, a number of the learner's own, how many numbers the
+loss has, and from the last on these."""
 
 
 def numbers_of(learner: Any, own: float, forgetting: float = 1.0) -> Array:
     """Return the learner's numbers; ``own`` is its own one, and ``forgetting`` 0 where that is found from samples."""
     loss = loss_form(learner.loss)
-    head = [learner.penalty, forgetting, learner.batch_size, learner.loss.curvature, learner.reach, own]
+    head = [learner.penalty, forgetting, learner.batch_size, learner.loss.curvature]
+    head += [learner.of_weight_one, learner.reach, own]
     return np.concatenate([np.array([*head, len(loss.numbers)], dtype=np.float64), loss.numbers])
 
 
@@ -255,6 +257,7 @@ class Asked(NamedTuple):
 
     loss_numbers: Array
     curvature: float  # the loss's largest
+    of_weight_one: float
     batch_size: float
     reach: float
 
@@ -262,7 +265,9 @@ class Asked(NamedTuple):
 @inline_always
 def asked_in(own: Array) -> Asked:
     """Return such a learner's own numbers by name."""
-    return Asked(line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[BATCH_SIZE], own[REACH])
+    return Asked(
+        line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[OF_WEIGHT_ONE], own[BATCH_SIZE], own[REACH]
+    )
 
 
 @inline_always
@@ -285,4 +290,5 @@ def terms(given: StepArguments, taught: Array, asked: Asked, work: Array, deriva
         loss_values_at(bends)(asked.loss_numbers, values, targets, curvatures)
     part = 1.0 if count >= asked.batch_size else count / asked.batch_size  # as descent.share
     coupled = part_ways(gradients, slopes, values, curvatures, given.rates, part, aims, pulls)
-    return Terms(coupled, pulls, asked.reach if given.implicit else 0.0, curvatures, aims, taught)
+    unit = asked.reach if given.implicit else 0.0
+    return Terms(coupled, pulls, unit, curvatures, asked.of_weight_one, aims, taught)

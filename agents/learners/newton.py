@@ -77,7 +77,7 @@ BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS, BLOCKED = range(1, 7
 """Among the addresses that a step calls, after that of the kernel."""
 
 RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, ADAPTIVE = range(8)
-CURVATURE, REACH, LOSS_NUMBERS, FIRST = range(8, 12)
+CURVATURE, OF_WEIGHT_ONE, REACH, LOSS_NUMBERS, FIRST = range(8, 13)
 """The learner's own numbers, the first of them as POLK's, behind those of the kernel; the loss's numbers, so many of
 them, and the budget's follow."""
 
@@ -197,7 +197,8 @@ def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
     The gradients become the weights of the first-order step that offers points to the dictionary.
     """
     own, (count, outputs), taken = own_numbers(given.numbers), given.values.shape, len(given.gradients)
-    asked = Asked(line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[BATCH_SIZE], own[REACH])
+    losses = line(own, FIRST, int(own[LOSS_NUMBERS]))
+    asked = Asked(losses, own[CURVATURE], own[OF_WEIGHT_ONE], own[BATCH_SIZE], own[REACH])
     room = moves.terms_room(taken, outputs)
     terms = moves.terms(given, taught, asked, line(given.scratch, first, room), DERIVATIVES)
     if given.tools[OFFERS] != NONE:
@@ -271,6 +272,7 @@ class CompiledNewton(ByProducts):
             FORGETTING: learner.share,
             ADAPTIVE: learner.adaptive,
             CURVATURE: learner.loss.curvature,
+            OF_WEIGHT_ONE: learner.of_weight_one,
             REACH: learner.reach,
             LOSS_NUMBERS: len(loss.numbers),
         }
@@ -481,7 +483,7 @@ class Newton(CertainDescent, DescentInSpace):
         known = Information(function.root_buffer, function.moments_buffer, function.noise)
         room = function.storage, capacity, function.inputs, function.outputs
         memory = Memory(known, *recent_and_window(*room, self.adaptive))
-        terms = Terms(unit is not None, pulls, unit or 0.0, bends, aims, taught)
+        terms = Terms(unit is not None, pulls, unit or 0.0, bends, self.of_weight_one, aims, taught)
         points, leaving = np.require(at.points, requirements=["C", "W"]), self._leaving(function, moved)
         state.cursor = moves.apply_moves(
             tables, memory, moved, changes, points, leaving, terms, self.penalty, self.share, state.cursor
@@ -521,7 +523,7 @@ class Newton(CertainDescent, DescentInSpace):
             before,
             Added(points, deciding, rows, gram),
             values,
-            Terms(unit is not None, pulls, unit or 0.0, bends, aims, taught),
+            Terms(unit is not None, pulls, unit or 0.0, bends, self.of_weight_one, aims, taught),
             Numbers(float(epsilon), self.limit, self.penalty, self.share),
             state.cursor,
         )

@@ -109,6 +109,7 @@ class Terms(NamedTuple):
     pulls: Array  # (N, C), the weights of the coupling
     unit: float  # of the inner products by which they move f; 0 for the kernel's own
     curvatures: Array  # (n,)
+    of_weight_one: float  # the curvature of a sample of weight 1 where samples are weighted, and 0
     aims: Array  # (n, C), used up
     taught: ReadOnly  # (N, 2 C + 1), or of no rows
 
@@ -431,8 +432,8 @@ def weigh(
         window[MEMORY] += count
         window[RECENT] = share * window[RECENT] + count
         window[ALL] += count
-    learn_noise(noise, aims, curvatures, 0.0)
-    learn_noise(recent_noise, recent_aims, curvatures, 1.0 - share)
+    learn_noise(noise, aims, curvatures, 0.0, 0.0)
+    learn_noise(recent_noise, recent_aims, curvatures, 0.0, 1.0 - share)
 
 
 @cached_njit

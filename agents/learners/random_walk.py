@@ -71,7 +71,7 @@ def learn(
     for n in range(count):
         row, aim = line(features, n * width, order), line(terms.aims, n * outputs, outputs)
         _observe(coefficients, covariance, row, aim, terms.curvatures[n], gain)
-    learn_noise(noise, terms.aims, terms.curvatures, 0.0)
+    learn_noise(noise, terms.aims, terms.curvatures, terms.of_weight_one, 0.0)
     for n in range(len(terms.taught)):
         row, variance = line(features, n * width, order), terms.taught[n, 2 * outputs]
         own = _gain(covariance, row, gain) if variance > 0.0 else 0.0

@@ -236,7 +236,7 @@ class Rls(CertainDescent):
         features, outputs = state.function.coefficients.shape
         work = np.empty(rls_steps.room(features, len(pulls), outputs))
         rows, unit = np.require(at.rows, requirements=["C", "W"]), 0.0 if curvatures is None else self.reach
-        terms = Terms(coupled, pulls, unit, bends, aims, taught)
+        terms = Terms(coupled, pulls, unit, bends, self.of_weight_one, aims, taught)
         known, coefficients = Information(state.root, state.moments, state.noise), state.function.coefficients
         cursor, ridges = float(state.cursor[0]), self.ridges(state)
         if self.process_noise > 0.0:

@@ -67,7 +67,7 @@ def learn(
     share = forgetting**count
     _take_in(work, known, features, terms, terms.aims, share)
     if count:
-        learn_noise(known.noise, terms.aims, terms.curvatures, 1.0 - share)
+        learn_noise(known.noise, terms.aims, terms.curvatures, terms.of_weight_one, 1.0 - share)
     cursor = _settle(work, known, features, ridges, 1.0 - share, cursor, terms)
     information.solve(known.root, known.moments, len(known.root), coefficients)
     return cursor

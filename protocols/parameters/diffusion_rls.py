@@ -105,7 +105,7 @@ def learn_from_predictions(
             for k in range(features.shape[1]):
                 value += features[n, k] * weights[k * outputs + c]
             errors[n, c] = targets[n, c] - value
-    learn_noise(noise, errors, np.ones(count), 1.0 - forgetting)
+    learn_noise(noise, errors, np.ones(count), 0.0, 1.0 - forgetting)
 
 
 @cached_njit

@@ -239,7 +239,7 @@ def all_learned(carried: ReadOnly) -> bool:
 
 
 @cached_njit
-def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: float) -> None:
+def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, scale: float, forgotten: float) -> None:
     """Take the errors (n, C) of one step into the mean; nothing happens without any.
 
     Parameters
@@ -247,9 +247,12 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
     noise : Array
         (3, C), changed.
     errors : Array
-        (n, C), each over its deviation for noise of variance 1.
+        (n, C), each times the root of its sample's curvature.
     scales : Array
-        (n,), divisors of the squares of the errors.
+        (n,), divisors of the squares of the errors: the curvatures.
+    scale : float
+        One divisor in place of these where samples are weighted, the curvature of weight 1: a target of weight w has
+        the noise's variance over w. Without weights 0.
     forgotten : float
         The least weight of a step in the mean; 0 without forgetting.
     """
@@ -261,7 +264,7 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
     for c in range(noise.shape[1]):
         total = 0.0
         for n in range(count):
-            total += errors[n, c] * errors[n, c] / scales[n]
+            total += errors[n, c] * errors[n, c] / (scale if scale > 0.0 else scales[n])
         noise[MEAN, c] += share * (total / count - noise[MEAN, c])
 
 

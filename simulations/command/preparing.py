@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from shutil import get_terminal_size
 from typing import Annotated
 
@@ -103,20 +104,21 @@ def init(
         from kernelswarm.simulations.experiment.templates import write_example
 
         show(write_example(example, path))
-        show(f"{path} is written; next: kernelswarm compare {path}")
+        show(f"{path} is written; next: kernelswarm compare {quote(str(path))}")
         return
     if data is None:
         from kernelswarm.simulations.experiment.templates import write
 
         write(path)
-        show(f"{path} is written; next: kernelswarm run {path}")
+        show(f"{path} is written; next: kernelswarm run {quote(str(path))}")
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
     chosen = options.words(features), options.words(drop)
     with warnings_in_one_line():  # of the network
         show(write_for(data, path, target, nodes, *chosen, changes or (), network))
-    show(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
+    quoted = quote(str(path))
+    show(f"{path} is written; next: kernelswarm suggest {quoted}, then kernelswarm run {quoted}")
 
 
 def suggest(

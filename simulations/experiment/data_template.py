@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -275,7 +276,7 @@ TEMPLATE = """\
 #        kernelswarm run {name}       runs it, with what the data say for "auto".
 
 seed = 0
-rounds = {rounds}            # every node sees its rows {times}
+rounds = {rounds}            # {who} its rows {times}
 evaluate_every = {evaluate_every}
 
 [topology]              # {others}
@@ -370,14 +371,16 @@ def write_for(
         own = None if network is None else given_network(found.rows, network, _relative(network, path))
         size, rounds, epochs = _lengths(found, "epochs" in given, own.nodes if own else 0)
         chosen = own or chosen_network(found.rows, size)
+    sizes = [] if found.rows.ids is None else np.unique(found.rows.ids, return_counts=True)[1].tolist()
     if network is not None and len(named) == 1:
         text = write_for(data, path, target, named[0], features, drop, changes, network)
         return f"{text}\n{shown(named[0])} says which node a row is of: its values are nodes of {network.name}"
     what = _described(data.name, found, target)
     text = TEMPLATE.format(
         what=" ".join(what.split()),
-        name=path,
+        name=quote(str(path)),
         rounds=rounds,
+        who="every node sees" if len(set(sizes)) < 2 else "a node with the mean number of rows sees",
         times="once" if epochs == 1 else f"{epochs} times",
         evaluate_every=max(1, rounds // 20),
         others="yours"

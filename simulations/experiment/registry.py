@@ -514,6 +514,12 @@ def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     lacking = min(zip(absent, wanted, strict=True), key=lambda one: len(one[0]) / max(len(one[1]), 1))[0]
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
+        hidden = [one for one in lacking if dataclasses.is_dataclass(part) and one in part.__dataclass_fields__]
+        if hidden:
+            raise InputError(
+                f"{path} = {shown(name)} is no {kind}: its key {hidden[0]} has the name of a method that a {kind} has; "
+                "give the key another name"
+            )
         raise InputError(
             f"{path} = {shown(name)} is no {kind}: it has no method {', '.join(lacking)}; docs/contributing.md "
             f"says what a {kind} has (known: {', '.join(names(kind))})"

@@ -233,14 +233,14 @@ Table = Mapping[str, AnyArray]
 def held_out_in(result: Result) -> str:
     """Say which rows are held out, where rows keep an order, and how well they are predicted before they are learned.
 
-    The latter is the mean over the first time that nodes see their rows, as far as evaluations lie in it.
+    The latter is the mean over the first time that nodes see their rows, up to the last evaluation of all of them.
     """
-    words, rows = str(result.facts.get("held_out", "")), result.facts.get("rows", 0)
+    words, fewest = str(result.facts.get("held_out", "")), result.facts.get("fewest_rows_of_a_node", 0)
     samples, losses = (np.asarray(result.network.get(name, ())) for name in ("samples", "progressive_risk"))
     if not words or len(losses) != len(samples):
         return words
     counts = np.diff(samples, prepend=0.0)
-    counted = (samples * result.summary["nodes"] <= rows) & np.isfinite(losses) & (counts > 0.0)
+    counted = (samples <= fewest) & np.isfinite(losses) & (counts > 0.0)
     if not counted.any():
         return words
     mean = float(np.average(losses[counted], weights=counts[counted]))

@@ -512,6 +512,7 @@ def load(
         models, data = model_files.read_arrays(path / "models.npz"), read_data(path)
         kept = Kept(str(path), models, data, lambda: read_network(path).labels.tolist())
         return of_node(kept, lambda: Experiment.from_file(path / "config.toml"), node, kernel, loss)
+    single = model_files.read(path, kernel, loss)
     if node is not None:
         raise InputError(f"{path} holds a single model: leave out node = {node}, or name a run's folder")
-    return model_files.read(path, kernel, loss)
+    return single

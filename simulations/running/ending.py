@@ -23,6 +23,7 @@ from kernelswarm.simulations.engine.measure import BYTES, NO_VALUES, Report
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.engine.nodes import places_without_data, sound, without_data
 from kernelswarm.simulations.engine.scores import BANDS
+from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns, MeasuredTable, Result
 from kernelswarm.simulations.running import regions, verdict
@@ -312,29 +313,10 @@ def result_of(
     config = network.described().to_dict()
     parts = network.adjacency.parts
     offline = experiment.protocol.offline is not None
-    findings, report = {}, recorder.report
+    findings: dict[str, str] = {}
     covered: list[dict[str, Any]] = []
-    if ending.reason is None and report is not None:  # there is a measurement
-        # A batch solver takes the loss and the kernel, and no steps.
-        keys = {key: value for key, value in config["learner"].items() if not offline or key in ("loss", "kernel")}
-        findings = verdict.findings(
-            report,
-            base,
-            experiment.protocol,
-            keys,
-            lambda: advice(network.source, rows, config["stream"], keys, offline),
-            forgets(experiment.clock),
-            str(network.source.facts.get("held_out", "")),
-        )
-        findings |= unsuited(network.plans, experiment.protocol, network.source, rows, report)
-        findings |= kernel_reach.finding(network.plans)
-        places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
-        far = network.adjacency.labels[places].tolist()
-        findings |= verdict.unreached(report, without_data(experiment), experiment.protocol, far)
-        covered = regions.coverage(
-            report, _held_out(network, report), experiment.evaluation.level, network.source.description
-        )
-        findings |= regions.finding(covered, experiment.evaluation.level, _band_remedy(network, covered))
+    if ending.reason is None and recorder.report is not None:  # there is a measurement
+        findings, covered = _judged(network, recorder.report, base, rows, config)
     if ending.reason is None:
         findings |= verdict.apart(parts, experiment.protocol)
     spent = final.get("seconds", 0.0)
@@ -394,6 +376,42 @@ def _band_remedy(network: Network, covered: Sequence[Mapping[str, Any]]) -> str:
     if any(part["by"] == "all rows" and part["off"] for part in covered):
         return 'evaluation.bands = "conformal" keeps the share that a node sees at its level'
     return "more samples, or a smaller budget, tell how the noise varies; where a band matters, take its own coverage"
+
+
+def _judged(
+    network: Network, report: Report, base: Baseline, rows: TrainingRows, config: Mapping[str, Any]
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """Return what the last measurement shows to be wrong, and the coverage of bands by node and region."""
+    experiment = network.experiment
+    offline = experiment.protocol.offline is not None
+    # A batch solver takes the loss and the kernel, and no steps.
+    keys = {key: value for key, value in config["learner"].items() if not offline or key in ("loss", "kernel")}
+    findings = verdict.findings(
+        report,
+        base,
+        experiment.protocol,
+        keys,
+        lambda: _defence(experiment) or advice(network.source, rows, config["stream"], keys, offline),
+        forgets(experiment.clock),
+        str(network.source.facts.get("held_out", "")),
+    )
+    findings |= unsuited(network.plans, experiment.protocol, network.source, rows, report)
+    findings |= kernel_reach.finding(network.plans)
+    places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
+    far = network.adjacency.labels[places].tolist()
+    findings |= verdict.unreached(report, without_data(experiment), experiment.protocol, far)
+    covered = regions.coverage(
+        report, _held_out(network, report), experiment.evaluation.level, network.source.description
+    )
+    findings |= regions.finding(covered, experiment.evaluation.level, _band_remedy(network, covered))
+    return findings, covered
+
+
+def _defence(experiment: Experiment) -> str:
+    """Return the remedy against faulty nodes where neighbours take all that they send; empty otherwise."""
+    if not experiment.faults or getattr(experiment.protocol, "robust", "") != "none":
+        return ""
+    return 'some nodes are faulty, and their neighbours take what they send: try protocol.robust = "trust"'
 
 
 def arrays_of(network: Network, functions: LearnedFunctions) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _has_its_shapes(loss: Loss, predictions: Array, targets: Array) -> None:
 
 
 def _derivatives_are_slopes(loss: Loss, predictions: Array, targets: Array) -> None:
-    # A convex function's derivative, or subgradient, lies between the slopes of chords to both sides.
+    # A derivative, or a convex function's subgradient, lies between the slopes of chords to both sides.
     step = 1e-6
     values, derivatives = loss.values(predictions, targets), loss.derivatives(predictions, targets)
     for column in range(predictions.shape[1]):
@@ -124,6 +124,7 @@ def _derivatives_are_slopes(loss: Loss, predictions: Array, targets: Array) -> N
         shift[:, column] = step
         ahead = (loss.values(sealed(predictions + shift), targets) - values) / step
         behind = (values - loss.values(sealed(predictions - shift), targets)) / step
+        behind, ahead = np.minimum(behind, ahead), np.maximum(behind, ahead)
         slack = 1e-8 * (1.0 + np.abs(values)) + 1e-9 * np.abs(derivatives[:, column])
         slope = derivatives[:, column]
         wrong = np.flatnonzero((slope < behind - slack) | (slope > ahead + slack))

@@ -146,6 +146,21 @@ def test_runs_in_the_order_of_time_are_the_same_on_threads_and_resumed(tmp_path:
     assert held_out_in(one) == held_out_in(two) in repr(one)
 
 
+def test_rows_predicted_first_are_of_all_nodes_where_some_have_few() -> None:
+    """One node has 40 rows to learn from, whose targets are 2, and the other 8, which are 5."""
+    rows = 60
+    data = {
+        "when": BEGIN + np.arange(rows) * np.timedelta64(1, "h"),
+        "at": np.where(np.arange(rows) % 6 == 0, "small", "large"),
+        "y": np.where(np.arange(rows) % 6 == 0, 5.0, 2.0),
+    }
+    stream = {"epochs": 3, "standardize_targets": False, "node_column": "at"}
+    keys = KEYS | {"protocol": "isolated", "evaluate_every": 4, "rounds": 100, "topology": "path"}
+    result = simulate(data=data, stream=stream, **keys | {"learner": KEYS["learner"] | {"step_size": 1e-9}})
+    assert result.facts["fewest_rows_of_a_node"] == 8
+    assert held_out_in(result).endswith("rows have risk 14.5")
+
+
 def test_rows_are_predicted_first_and_then_learned_from(tmp_path: Path) -> None:
     """Nodes alone on targets that are all 2, of which they know nothing: the first window has the risk of zero."""
     when = BEGIN + np.arange(60) * np.timedelta64(1, "h")

@@ -22,8 +22,10 @@ from kernelswarm import (
     PolkRegressor,
     RefusedKey,
 )
+from kernelswarm.agents.learners.krls import Krls
 from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.rls import Rls
 from kernelswarm.agents.learners.weighted_loss import Weighted
 from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
@@ -184,6 +186,34 @@ def test_steps_that_are_not_compiled_are_the_same(learner: Any) -> None:
         passes.learn(each, state, x, both)
         found.append(state.function.values(x))
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        Newton(budget=Epsilon(0.0), kernel=Gaussian(0.05)),  # all points: which are kept depends on lengths of steps
+        Newton(budget=Epsilon(0.0), kernel=Gaussian(0.05), batch_size=30),  # with matrix products
+        Krls(batch_size=3, kernel=Gaussian(0.3)),
+        Rls(features=30, kernel=Gaussian(0.3)),
+        Rls(features=30, kernel=Gaussian(0.3), process_noise=1e-3),
+    ],
+    ids=["newton", "newton blocked", "krls", "rls", "random walk"],
+)
+def test_a_target_of_weight_w_has_the_noise_of_weight_1_over_w(learner: Any) -> None:
+    x, y, _ = data(420)
+    plain, y = replace(learner, ridge=0.1, step_size=Constant(0.2)), y[:, np.newaxis]
+    weighted = replace(plain, ridge=0.4, loss=Weighted(Squared()))
+    noise = []
+    for each, targets in ((plain, y), (weighted, np.column_stack([y, np.full_like(y, 4.0)]))):
+        compiled, stepped = each.init(2, 1), each.init(2, 1)
+        passes.learn(each, compiled, x, targets)
+        for first in range(0, len(x), each.batch_size):
+            some = slice(first, first + each.batch_size)
+            at = each.evaluate(stepped, x[some])
+            each.step(stepped, [at], [each.gradient(stepped, at, targets[some])], None, targets[some])
+        np.testing.assert_allclose(each.noise(compiled), each.noise(stepped), rtol=1e-9)
+        noise.append(each.noise(compiled)[0])
+    np.testing.assert_allclose(noise[1], 4.0 * noise[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
