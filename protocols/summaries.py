@@ -92,7 +92,7 @@ class Summaries(SendsVectors):
         "least": Range("[1, inf)", "1 publishes each cell at once"),
         "resolution": Range("(0, inf)", "leave it out for the default"),
         "growth": Range("(0, inf)", "leave it out for the default"),
-        "repair": Range("[0, 1]", "it is a probability", "auto"),
+        "repair": Range("[0, 1]", "it is a share", "auto"),
     }
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners import information, moves
 from kernelswarm.agents.learners.contract import Evaluated, PredictiveVariance
 from kernelswarm.agents.learners.descent import Descent, joined, share
+from kernelswarm.agents.learners.varying_noise import calibrated, varying_noise
 from kernelswarm.agents.learners.weighted_loss import Weighted
 from kernelswarm.agents.parts.losses import curvatures_of, grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
@@ -248,6 +249,11 @@ class Posterior:
         in the dictionary's span: it is no smaller, and hardly larger where samples are.
         """
         return self if times == 1.0 else replace(self, root=self.root / math.sqrt(times))
+
+    def following(self, points: Array, errors: Array) -> Posterior:
+        """Return it with the noise that the newest errors (n, C) before their steps show at ``points`` (n, p)."""
+        levels = varying_noise(self, points, errors, np.ones(len(points)))
+        return self if levels is None else calibrated(replace(self, levels=levels), points, errors)
 
     def leverage(self, points: Array, weights: Array) -> Array:
         """Return how far the function at each of its samples follows that sample's target, (n,), in [0, 1).

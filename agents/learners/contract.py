@@ -183,6 +183,15 @@ class PredictiveVariance(Protocol):
 
 
 @runtime_checkable
+class VaryingVariance(PredictiveVariance, Protocol):
+    """A variance whose noise may depend on the input."""
+
+    def following(self, points: Array, errors: Array) -> PredictiveVariance:
+        """Return it with the noise that errors (n, C) before their steps show at ``points`` (n, p)."""
+        ...
+
+
+@runtime_checkable
 class LearnerWithVariance(Protocol):
     """A learner that can say how certain its function is."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelswarm.agents.learners.certainty import Posterior
 from kernelswarm.agents.parts.trends import ridge_regression
 from kernelswarm.arrays import Array
+
+if TYPE_CHECKING:
+    from kernelswarm.agents.learners.certainty import Posterior
 
 FEWEST = 60
 """Rows from which on the noise may vary."""

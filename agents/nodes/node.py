@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.learners.certainty import Posterior
-from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, PredictiveVariance
-from kernelswarm.agents.learners.varying_noise import calibrated, varying_noise
+from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, PredictiveVariance, VaryingVariance
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.agents.nodes.pooled_bands import PooledBands
@@ -280,11 +278,9 @@ class Node(ABC):
         if found is None:
             return None
         found = found.thinned(self.times)
-        if self.errors is None or not isinstance(found, Posterior):
+        if self.errors is None or not fulfils(found, VaryingVariance):
             return found
-        points, errors = self.errors.newest()
-        levels = varying_noise(found, points, errors, np.ones(len(points)))
-        return found if levels is None else calibrated(replace(found, levels=levels), points, errors)
+        return found.following(*self.errors.newest())
 
     def constant_band(self) -> ConstantBand | None:
         """Return the present conformal band, or None if there is none or nothing was learned from."""

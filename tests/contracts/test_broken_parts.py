@@ -266,7 +266,7 @@ BROKEN = {
                 values=lambda self, f, y: -Huber.values(self, f, y),
                 derivatives=lambda self, f, y: -Huber.derivatives(self, f, y),
             )(),
-            "slopes of the values|convex",
+            "convex",
         ),
         (broken(Huber, outputs=lambda self, targets, classes: targets)(), "outputs refuses targets"),
         (

@@ -181,11 +181,11 @@ def test_bands_hold_as_much_as_they_say() -> None:
         ({"learner": {"name": "rls", "process_noise": 0.1}}, "learner.process_noise = 0.1 of node 0"),
         ({"links": {"quantization": {"bits": 8}}}, "leave links.quantization"),
         (VARIANTS["classes"] | {"links": VARIANTS["noisy"]["links"]}, "leave links.noise and links.clip out"),
-        ({"protocol": {"name": "summaries", "own": -1}}, "protocol.own = -1 must be at least 0"),
+        ({"protocol": {"name": "summaries", "own": -1}}, "protocol.own = -1 must not be negative"),
         ({"protocol": {"name": "summaries", "cells": 1}}, "protocol.cells = 1 must be at least 2"),
         ({"protocol": {"name": "summaries", "growth": 0.0}}, "protocol.growth = 0.0 must be positive"),
         ({"protocol": {"name": "summaries", "resolution": -1.0}}, "protocol.resolution = -1.0 must be positive"),
-        ({"protocol": {"name": "summaries", "repair": 1.5}}, "protocol.repair = 1.5 must be a share"),
+        ({"protocol": {"name": "summaries", "repair": 1.5}}, "protocol.repair = 1.5 must be from 0 to 1"),
         ({"protocol": {"name": "summaries", "least": 0}}, "protocol.least = 0 must be at least 1"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,14 @@ def test_dataclasses_of_another_kind_are_refused(key: str, target: str, call: Co
     kind = {"learner.step_size": "schedule"}.get(key, key.rpartition(".")[2])
     message = paragraph(call("run", "small.toml", "--set", f"{key}={target}"))
     assert f"is no {kind}: it has no method " in message
+
+
+def test_a_key_that_hides_a_method_is_named() -> None:
+    from kernelswarm.agents.learners.polk import Polk
+
+    hiding = make_dataclass("Hiding", [("step", float, 0.1)], bases=(Polk,), frozen=True)
+    with pytest.raises(InputError, match="is no learner: its key step has the name of a method that a learner has"):
+        Experiment.from_dict({**parse(SMALL), "learner": hiding()})
 
 
 def test_finished_parts_of_another_kind_are_refused() -> None:

@@ -39,6 +39,7 @@ def test_the_task_is_found_and_the_file_runs_as_it_is(call: Command, kind: str) 
     assert (answer.code, answer.err) == (0, "")
     assert "60 rows, 2 inputs" in answer.out and task in answer.out
     assert "next: kernelswarm suggest here/mine.toml" in answer.out
+    assert "next: kernelswarm suggest 'my own.toml'" in call("init", "my own.toml", "--data", "data.npz").out
     experiment = Experiment.from_file("here/mine.toml")  # the path of the data is relative to it
     described = experiment.to_dict()
     assert (described["stream"]["task"], described["learner"]["loss"]) == (task, loss)

@@ -193,7 +193,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("sketched")
 def test_a_killed_run_can_be_read_drawn_and_opened_elsewhere(call: Command) -> None:
     folder = kill_after(60)
-    with pytest.raises(InputError, match=r"it lacks nodes.parquet, .*measured until then"):
+    with pytest.raises(InputError, match=r"it lacks nodes.parquet, .*the measurements until then"):
         read(folder)
     found = read(folder, partial=True)
     assert found.summary["status"] == "unfinished" and not found.models

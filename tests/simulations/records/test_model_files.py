@@ -277,6 +277,8 @@ def test_wrong_nodes_and_folders_are_refused(run: Path, tmp_path: Path) -> None:
     save(model(), tmp_path / "single.npz")
     with pytest.raises(InputError, match="holds a single model: leave out node = 1"):
         load(tmp_path / "single.npz", node=1)
+    with pytest.raises(InputError, match="there is no model file"):
+        load(tmp_path / "nothing", node=1)
 
 
 def test_a_curve_shows_the_function_and_its_dictionary() -> None:
