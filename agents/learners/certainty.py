@@ -253,7 +253,9 @@ class Posterior:
     def following(self, points: Array, errors: Array) -> Posterior:
         """Return it with the noise that the newest errors (n, C) before their steps show at ``points`` (n, p)."""
         levels = varying_noise(self, points, errors, np.ones(len(points)))
-        return self if levels is None else calibrated(replace(self, levels=levels), points, errors)
+        if levels is None:
+            return self
+        return replace(self, levels=calibrated(replace(self, levels=levels), points, errors))
 
     def leverage(self, points: Array, weights: Array) -> Array:
         """Return how far the function at each of its samples follows that sample's target, (n,), in [0, 1).

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from kernelswarm.agents.parts.trends import ridge_regression
 from kernelswarm.arrays import Array
-
-if TYPE_CHECKING:
-    from kernelswarm.agents.learners.certainty import Posterior
 
 FEWEST = 60
 """Rows from which on the noise may vary."""
@@ -27,7 +23,43 @@ LEAST = 1e-12
 """The least square of an error, in units of the noise's variance: an error of 0 has no logarithm."""
 
 
-def varying_noise(known: Posterior, points: Array, errors: Array, weights: Array) -> Array | None:
+class Known(Protocol):
+    """What a fit of the noise reads of a posterior in the span of a dictionary."""
+
+    @property
+    def root(self) -> Array:
+        """A root of the information, (M, M)."""
+        ...
+
+    @property
+    def factor(self) -> Array | None:
+        """The factor of the kernel matrix, or None of features."""
+        ...
+
+    @property
+    def levels(self) -> Array | None:
+        """The levels of the noise, (3 + M, C), or None where it is constant."""
+        ...
+
+    @property
+    def noise(self) -> Array:
+        """The variance of the targets' noise, (C,)."""
+        ...
+
+    def variance(self, points: Array) -> Array:
+        """Return the variance of the values at ``points`` (n, p), in units of the noise's: (n,)."""
+        ...
+
+    def images(self, points: Array) -> Array:
+        """Return the images of ``points`` (n, p) in the span, (n, M)."""
+        ...
+
+    def noise_ratio(self, points: Array) -> Array:
+        """Return the noise's variance at ``points`` (n, p) in units of its mean, (n, C)."""
+        ...
+
+
+def varying_noise(known: Known, points: Array, errors: Array, weights: Array) -> Array | None:
     """Learn the logarithm of the noise's variance as a function in the span of the dictionary.
 
     With errors e_i of rows left out of the fit, ``e_i^2 / (s^2 (v(x_i) + 1 / w_i))`` is 1 on average. Its logarithm is
@@ -37,8 +69,8 @@ def varying_noise(known: Posterior, points: Array, errors: Array, weights: Array
 
     Parameters
     ----------
-    known : Posterior
-        The variance, with constant noise.
+    known : Known
+        The posterior, with constant noise.
     points : Array
         (n, p).
     errors : Array
@@ -71,8 +103,8 @@ def varying_noise(known: Posterior, points: Array, errors: Array, weights: Array
     return found if found.any() else None
 
 
-def calibrated(known: Posterior, points: Array, errors: Array) -> Posterior:
-    """Return the variance with the shift of the levels at which errors before steps have it as their mean square.
+def calibrated(known: Known, points: Array, errors: Array) -> Array:
+    """Return the levels with the shift at which errors before steps have the variance as their mean square.
 
     ``e_i^2 / (s^2 (v(x_i) + exp(s + g(x_i))))`` is 1 on average, by bisection within `SHIFTS`. Where the noise is small
     v counts beside it, and the bands of nodes with few samples would else be too wide there.
@@ -87,7 +119,7 @@ def calibrated(known: Posterior, points: Array, errors: Array) -> Posterior:
             above = np.mean(squares / (uncertain + ratios[:, c] * np.exp(middle))) > 1.0
             least, most = (middle, most) if above else (least, middle)
         levels[0, c] += least
-    return replace(known, levels=levels)
+    return levels
 
 
 def _surprise(squares: Array, logarithm: Array | float) -> Array:
