@@ -381,3 +381,17 @@ def test_a_batch_solver_is_not_advised_of_steps(tmp_path: Path) -> None:
     tried = [run(stream=stream, learner=learner, rounds=9, seed=seed, protocol="batch") for seed in range(3)]
     texts = [text for result in tried for text in result.verdict.values()]
     assert all("step_size" not in text and "suggest" not in text and "budget" not in text for text in texts)
+
+
+@pytest.mark.parametrize("robust", ["none", "trust"])
+def test_a_defence_is_the_remedy_where_faulty_nodes_have_none(robust: str) -> None:
+    result = simulate(
+        topology={"name": "complete", "nodes": 5},
+        stream="sine_regression",
+        learner={"name": "polk", "kernel": {"bandwidth": 0.1}},
+        protocol={"name": "consensus", "penalty": 10.0, "robust": robust},
+        fault=[{"nodes": [0], "kind": "offset", "value": 50.0, "of": "data"}],
+        rounds=60,
+    )
+    found = str(result.verdict.get("worse_than_constant", ""))
+    assert ('try protocol.robust = "trust"' in found) is (robust == "none")
