@@ -18,6 +18,7 @@ from scipy.special import betaincinv
 from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import number_of
+from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.measure import Report
 
@@ -104,9 +105,10 @@ def coverage(
     found = [_judged(rows, np.ones(len(rows.node), dtype=np.bool_), rows.inside, level, unsure) | {"by": "all rows"}]
     each = np.unique(rows.node)
     if len(each) > 1:
+        own = node_names(report.nodes.tolist(), data.nodes)
         parts = [
             _judged(rows, rows.node == place, rows.inside, level, unsure / len(each))
-            | {"by": "node", "from": int(report.nodes[place]), "of": len(each)}
+            | {"by": "node", "from": own[int(report.nodes[place])], "of": len(each)}
             for place in each.tolist()
         ]
         off = sum(part["off"] for part in parts)

@@ -21,7 +21,8 @@ def parts_of(points: list[Array], values: list[Array], inside: list[Array]) -> l
     found = [np.stack([known, within.astype(float)]) for known, within in zip(values, inside, strict=True)]
     report = Report(np.arange(len(points)), {}, NONE, {}, [], NONE, NONE, [], inside=found)
     held_out = {node: HeldOut(x, y) for node, (x, y) in enumerate(zip(points, values, strict=True))}
-    data = DataDescription(Variables(("a", "b"), np.array([10.0, 0.0]), np.array([2.0, 1.0])), Variables(("y",)))
+    inputs = Variables(("a", "b"), np.array([10.0, 0.0]), np.array([2.0, 1.0]))
+    data = DataDescription(inputs, Variables(("y",)), nodes=np.array([f"node {node}" for node in range(len(points))]))
     return coverage(report, held_out, LEVEL, data)
 
 
@@ -51,6 +52,13 @@ def test_regions_part_the_rows_and_are_in_the_units_of_the_data() -> None:
     inside = (points[:, [0]] < 1.0) | (np.arange(400)[:, np.newaxis] % 2 == 0)
     of_other = [part for part in parts_of([points], [values], [inside]) if part["by"] == "a"]
     assert of_other[0]["from"] == 10.0 + 2.0 * points[:, 0].min() and of_other[-1]["off"]
+
+
+def test_the_farthest_node_has_its_own_name() -> None:
+    points, values = drawn(2, 100)
+    inside = [np.arange(100)[:, np.newaxis] >= few for few in (10, 60, 9)]
+    (part,) = [part for part in parts_of([points] * 3, [values] * 3, inside) if part["by"] == "node"]
+    assert (part["from"], part["coverage"], part["off"]) == ("node 1", 0.4, True)
 
 
 def test_rows_that_several_nodes_have_count_once() -> None:
