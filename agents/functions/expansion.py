@@ -113,18 +113,6 @@ class Expansion(KernelSum):
         self.order -= 1
         return math.sqrt(squared)
 
-    def absorb(self, points: Array, weights: Array, rows: Array, shrink: float) -> float:
-        """Add the projection of ``sum_n weights[n] kappa(points[n], .)`` on the dictionary's span to ``shrink * f``.
-
-        Parameters and result as of :meth:`step`; the dictionary stays as it is.
-        """
-        memory = np.empty((len(points) + 1, len(self.points_buffer)))
-        gram = kernel_rows(self.kernel, points, points)
-        lost: float = absorb_points(
-            self.weights_buffer, self.factor_buffer, self.order, rows, gram, weights, shrink, memory
-        )
-        return lost
-
     def defect(self) -> float:
         """Estimate ``max |U K_DD U' - I|`` from two fixed probe vectors, in O(M^2) beyond the Gram matrix."""
         if self.order == 0:
@@ -208,7 +196,8 @@ def absorb_points(
     shrink: float,
     memory: Array,  # (n + 1, capacity), to work with
 ) -> float:
-    """Do the same as :meth:`Expansion.absorb`; returns the norm of the error of projection."""
+    """Add the projection of ``sum_n w_n kappa(x_n, .)`` on the dictionary's span to ``shrink * f``; returns the norm of
+    the error of projection."""
     size, outputs = new_weights.shape
     capacity, columns = memory.shape[1], rows.shape[1]
     projection = line(memory, size * capacity, capacity)

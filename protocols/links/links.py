@@ -183,10 +183,6 @@ class Links:
             )
         return rounds
 
-    def damped(self, age: int) -> float:
-        """Return the weight of a message of this age."""
-        return 1.0 / (1.0 + self.damping * age)
-
     def noise_on(self, what: str) -> float:
         """Return the scale of the noise on "points", on "values", or on "vectors", which always have it."""
         return self.noise.scale if self.noise.on in (what, "both") or what == "vectors" else 0.0

@@ -30,8 +30,6 @@ from kernelswarm.simulations.experiment.variation import (
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.running.simulation import Simulation
 
-# The store of a search's trials and the proposal of the next one: Optuna, with a database in the folder.
-
 # The space of a search: a range or a list of values for each of its keys.
 
 Proposal = Mapping[str, float | int]
@@ -101,6 +99,8 @@ def space(experiment: Experiment, vary: Mapping[str, Any]) -> Space:
         raise refusals[0]
     return Space(ranges, lists)
 
+
+# The store of a search's trials and the proposal of the next one: Optuna, with a database in the folder.
 
 DATABASE = "trials.db"
 """The file that holds the trials."""

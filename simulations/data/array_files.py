@@ -450,24 +450,12 @@ class OpenML:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        self._dealing()
+        Dealing.of(self)
         if self.cache is not None:
             object.__setattr__(self, "cache", Path(self.cache))
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
-        return open_rows(self._read(), None, self.task, self._dealing(), nodes, seed, held_out, locations)
-
-    def _dealing(self) -> Dealing:
-        return Dealing(
-            split=self.split,
-            concentration=self.concentration,
-            shift=self.shift,
-            epochs=self.epochs,
-            test_fraction=self.test_fraction,
-            standardize=self.standardize,
-            standardize_targets=self.standardize_targets,
-            missing=self.missing,
-        )
+        return open_rows(self._read(), None, self.task, Dealing.of(self), nodes, seed, held_out, locations)
 
     def _read(self) -> Rows:
         name = f"dataset = {shown(self.dataset)}"

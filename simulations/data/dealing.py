@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -239,6 +239,11 @@ class Dealing:
     missing: Missing = "refuse"
     times: TimesAs = "auto"
     held_out: HeldOutRows = "auto"
+
+    @classmethod
+    def of(cls, stream: Any) -> Self:
+        """Return a stream's keys of these names, with defaults for the others."""
+        return cls(**{key.name: getattr(stream, key.name) for key in fields(cls) if hasattr(stream, key.name)})
 
     def keeps_order(self, rows: Rows) -> bool:
         """Tell whether rows are learned from in the order of their times or of the file."""

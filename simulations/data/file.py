@@ -330,19 +330,8 @@ class File:
 
     def dealing(self) -> Dealing:
         """Return the keys that decide the rows of each node."""
-        return Dealing(
-            split=self.split,
-            concentration=self.concentration,
-            shift=self.shift,
-            epochs=self.epochs,
-            test_fraction=self.test_fraction,
-            standardize=self.standardize,
-            standardize_targets=self.standardize_targets,
-            order=self.order,
-            missing=self.missing,
-            times="days" if self.task == "events" and self.times == "auto" else self.times,
-            held_out=self.held_out,
-        )
+        days = self.task == "events" and self.times == "auto"
+        return replace(Dealing.of(self), times="days" if days else self.times)
 
     def _format(self) -> Format:
         if self.format != "auto":
