@@ -199,7 +199,7 @@ class Adjacency:
     @property
     def is_connected(self) -> bool:
         """Whether there are nodes, with a path between any two of them."""
-        return bool(len(self.labels)) and int(distances_from(self.matrix, 0).min()) >= 0
+        return bool(len(self.labels)) and int(connected_components(self.matrix, directed=False, return_labels=False)) == 1
 
     @cached_property
     def parts(self) -> list[int]:
