@@ -67,7 +67,7 @@ def _search(ends: Hops, neighbors: Hops, start: int) -> Hops:
 Places = npt.NDArray[np.int32]
 
 NAME = "name"
-"""The node attribute with what a node is called."""
+"""The node attribute with a node's name."""
 
 NUMBERED = "numbered"
 """The graph attribute that says that nodes had other labels, now their names, and numbers are only their places."""
@@ -199,7 +199,7 @@ class Adjacency:
     @property
     def is_connected(self) -> bool:
         """Whether there are nodes, with a path between any two of them."""
-        return bool(len(self.labels)) and int(connected_components(self.matrix, directed=False, return_labels=False)) == 1
+        return len(self.parts) == 1
 
     @cached_property
     def parts(self) -> list[int]:

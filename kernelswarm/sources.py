@@ -1,4 +1,4 @@
-"""Hashes of the sources that a module's functions are compiled from: its own and those of its imports.
+"""Hashes of the sources that a module's functions are compiled from: its own source and its imports' sources.
 
 A compiled function includes its callees and constants from other files. Dates do not show whether these have changed:
 ``rsync -a``, ``tar`` and layers of images keep them.

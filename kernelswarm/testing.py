@@ -1,4 +1,4 @@
-"""Checks that a part of your own keeps the contract of its kind: ``check_loss(MyLoss())`` says what it breaks.
+"""Checks that a part of your own keeps the contract of its kind: ``check_loss(MyLoss())`` names broken rules.
 
 Each takes a part and raises AssertionError with a sentence that names the property, or InputError for objects of
 another kind. They are imported on first use.

@@ -314,7 +314,7 @@ def _append(
 
 @cached_njit
 def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
-    """Gather what the choice of removals reads and writes, and the scores at its start."""
+    """Gather the arrays of the choice of removals, with the scores at its start."""
     order, total = len(precision), values.shape[1]
     base = np.zeros(total)
     copy_vector(precision, base)

@@ -315,7 +315,7 @@ def _rotations(factor: Array, order: int, elders: Positions, cosines: Array, sin
 
 @cached_njit
 def sync(tables: Tables, order: int, entering: Array, candidates: Candidates) -> int:
-    """Take what is gone out of the dictionary and the factor, append what is left of the batch, return the order.
+    """Remove the chosen elements from the dictionary and the factor, append the rest of the batch, return the order.
 
     ``order`` is the number of old elements before, ``entering`` (n, p) the points of the batch's own.
     """
@@ -416,9 +416,7 @@ def screen(
 
 @cached_njit
 def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Integers:
-    """Order points by what they would cost if they were alone: the cheap ones go first, from the end, without
-    rotations.
-    """
+    """Order points by the cost of removing each alone: cheap ones leave first, from the end, without rotations."""
     cost = np.empty(len(new_weights))
     for n in range(len(new_weights)):
         cost[n] = 0.0

@@ -159,7 +159,7 @@ def form_rows(tableau: Tableau, factor: Array, cross: ReadOnly) -> None:
 
 @force_inline
 def put_weights(tableau: Tableau, weights: Array, new_weights: Array, gram: ReadOnly) -> None:
-    """Leave of the points' Gram matrix what the dictionary does not express, and put all weights beside the rows."""
+    """Subtract the dictionary's part from the points' Gram matrix, and put all weights beside the rows."""
     memory, entering, count, long, values = tableau.memory, tableau.entering, tableau.size, tableau.long, tableau.values
     size, keys = new_weights.shape[0], tableau.sides - whole(count)
     for q in range(count):

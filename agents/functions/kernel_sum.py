@@ -242,8 +242,8 @@ class KernelSum:
         return self.apart(other, self.inner(self), other.inner(other))
 
     def apart(self, other: KernelSum, square: float, its_square: float) -> float:
-        """Compute the Hilbert distance ``||f - g||`` from the squares of both norms: those of many pairs take a third
-        of the time."""
+        """Compute the Hilbert distance ``||f - g||`` from the squared norms of both: for many pairs a third of the
+        time."""
         squared = square - 2.0 * self.inner(other) + its_square
         return math.sqrt(max(squared, 0.0))
 

@@ -39,7 +39,7 @@ ROWS = 64
 def append(
     root: Array, moments: Array, order: int, projections: Array, rest: Array, diagonal: Array, ridge: float
 ) -> None:
-    """Put points behind ``order`` others, of which the samples so far tell what their projections on these tell.
+    """Append points to ``order`` others; the samples so far count at a new point as at its projection.
 
     Parameters
     ----------

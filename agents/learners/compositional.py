@@ -259,8 +259,8 @@ def seconds_in(rows: Array, stride: int, seconds: Array) -> None:
 
 @inline_always
 def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
-    """Make the coefficients of the derivatives l', (n, C), in place; factors are d' at each row, of which pairs use
-    their first."""
+    """Turn the derivatives l', (n, C), into coefficients in place; ``factors`` are d' at each row, and a pair takes
+    that of its first row."""
     size = len(slopes)
     for n in range(size):
         factor = weight * factors[n - n % 2]
@@ -375,8 +375,7 @@ class CompiledComposition:
         )
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return eta twice, as an expansion's steps, beta and the step of a threshold, 0 where there is none:
-        (steps, 4)."""
+        """Return eta twice, as an expansion's steps, beta, and the threshold's step (0 without one): (steps, 4)."""
         found = np.zeros((steps, 4))
         found[:, 0] = found[:, PLANNED] = step_sizes(self._learner.step_size, first, steps)
         found[:, RATE] = step_sizes(self._learner.composition.rate, first, steps)
@@ -445,7 +444,7 @@ class Composition:
     pairing: Pairing = "disjoint"
 
     def fitted_weight(self, sample: Sample) -> float:
-        """Return the weight, or what a word stands for on a sample of the data: MOST_CHANGE over the largest |d'|.
+        """Return the weight; a word stands for MOST_CHANGE over the largest |d'| on a sample of the data.
 
         The losses u are 0, those of f = 0, which a run starts with, and MARGIN times the largest of them; g is the mean
         of those of f = 0.

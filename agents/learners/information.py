@@ -43,7 +43,7 @@ def forget(root: Array, moments: Array, order: int, share: float) -> None:
 
 @cached_njit
 def keep(root: Array, moments: Array, order: int, kept: Array, left: int, product: Array) -> None:
-    """Take points out: ``kept`` (M',) are the places of those that stay, in their order, ``left`` of them.
+    """Remove points: ``kept`` (M',) holds the places of the ``left`` points that stay, in their order.
 
     What is left of a column reaches as far below the diagonal as points before it have gone; reflections of these few
     rows, column by column, make R a triangle again.
@@ -102,7 +102,7 @@ def keep(root: Array, moments: Array, order: int, kept: Array, left: int, produc
 
 @cached_njit
 def append(root: Array, moments: Array, order: int, factor: Array, ridge: float, projection: Array) -> None:
-    """Put a point behind ``order`` others, of which the samples so far tell what its projection on them tells.
+    """Append a point to ``order`` others; the samples so far count at it as at its projection.
 
     ``factor`` is the inverse Cholesky factor of the Gram matrix with the point in it: its last row is
     ``[-a', 1] / sqrt(s)`` with the projection a and the Schur complement s. The samples' features are then ``a'k`` at
@@ -256,7 +256,7 @@ def project(factor: Array, order: int, sums: Array, change: Array) -> None:
 
 @cached_njit
 def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> None:
-    """Move the solution by ``unit inv(H) sums`` (M, C), which is used up: ``Q += unit inv(R') sums``."""
+    """Move the solution by ``unit inv(H) sums`` (M, C), ``Q += unit inv(R') sums``; overwrites ``sums``."""
     outputs = moments.shape[1]
     for i in range(order):
         upper = root[i]

@@ -179,8 +179,8 @@ def _learn_adaptively(memory: Memory, before: int, order: int, terms: Terms, cur
 
 @inline_always
 def _take_in(known: Information, order: int, reached: int, terms: Terms, aims: Array, share: float, desk: Desk) -> None:
-    """Add pulls, in the first ``reached`` coordinates, and samples to what is known, of which ``share`` is left where
-    there are samples. What remains of the aims (n, C) is left in their place."""
+    """Add pulls, in the first ``reached`` coordinates, and samples to the sums; samples first shrink the sums to their
+    ``share``. The aims (n, C) are replaced by their residuals."""
     root, moments, _ = known
     count, capacity = len(aims), desk.images.shape[1]
     if terms.coupled:

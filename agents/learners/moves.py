@@ -226,9 +226,9 @@ def products(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: floa
 # The terms of a step's own samples and of the neighbours' pulls, in compiled code.
 
 RIDGE, FORGETTING, BATCH_SIZE, CURVATURE, OF_WEIGHT_ONE, REACH, OWN, LOSS_NUMBERS, FIRST = range(9)
-"""The numbers of such a learner: lambda, what a sample leaves of those before it, b, the loss's largest curvature, the
-same for samples with weights and 0 for others, the reach of a pull, a number of the learner's own, how many numbers the
-loss has, and from the last on these."""
+"""Places among the learner's numbers: lambda, the share of older samples that a sample leaves, b, the loss's largest
+curvature, the same under sample weights (0 without), the reach of a pull, a number of the learner's own, the count of
+the loss's numbers, and the first of the loss's numbers."""
 
 
 def numbers_of(learner: Any, own: float, forgetting: float = 1.0) -> Array:

@@ -78,8 +78,8 @@ BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS, BLOCKED = range(1, 7
 
 RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, ADAPTIVE = range(8)
 CURVATURE, OF_WEIGHT_ONE, REACH, LOSS_NUMBERS, FIRST = range(8, 13)
-"""The learner's own numbers, the first of them as POLK's, behind those of the kernel; the loss's numbers, so many of
-them, and the budget's follow."""
+"""Places among the learner's own numbers, which begin as POLK's and follow the kernel's; after them come the loss's
+numbers, with their count, and the budget's."""
 
 
 @cached_njit

@@ -43,8 +43,8 @@ EVALUATES, VALUES, DERIVATIVES = range(3)
 """The addresses that a page calls: of the features, the loss and its derivatives."""
 
 UNIT, BATCH_SIZE, COUNT, LOSS, MAPPING, FIRST = range(6)
-"""The numbers: the unit of the rows, the batch size, the features, and where those of the loss and of the features
-begin; from the last on the page's keys, and the lengths of its dimensions."""
+"""Places among the numbers: the unit of the rows, the batch size, the features, the first number of the loss and of
+the features, the first of the page's keys; the lengths of its dimensions follow the keys."""
 
 
 class At(NamedTuple):

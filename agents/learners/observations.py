@@ -116,7 +116,7 @@ class Terms(NamedTuple):
 
 @force_inline
 def take_in(known: Information, moved: Moved, terms: Terms, aims: Array, share: float) -> None:
-    """Add pulls and samples to the information, of which ``share`` is left where there are samples.
+    """Add pulls and samples to the information; samples first shrink it to its ``share``.
 
     What remains of the aims (n, C) is left in their place.
     """
@@ -349,7 +349,7 @@ def _project(moved: Moved, i: int, images: Array, lower: Array, places: Array, p
 # 1954) on the likelihoods, and with fading in the place of kept samples.
 
 MEMORY, RECENT, EVIDENCE, ALL = range(4)
-"""What a window holds: the samples that the memory counts, those that recent ones count as, the evidence, and the
+"""Places in a window: the memory's count of samples, the count that recent samples stand for, the evidence, and the
 number of all samples so far."""
 
 WINDOW = 4

@@ -33,8 +33,8 @@ POLK = CHANGES + 1
 """The integers of a POLK learner; the residual's follow the values'."""
 
 MOVE, RESIDUAL = POLK_TOOLS, POLK_TOOLS + 1
-"""Among the addresses, POLK's step and, from `RESIDUAL` on, those that it calls on the residual; those that it calls
-on the values come first."""
+"""Places among the addresses: POLK's step, and the first of the functions that POLK calls on the residual. The
+functions that it calls on the values come first."""
 
 TRACKING = PLANNED + 1
 """Among the sizes of a step, behind eta: beta, twice as eta."""

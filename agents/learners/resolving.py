@@ -105,7 +105,7 @@ def resolved_learner(
 
 
 def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None) -> Sample:
-    """Return a sample as the learner's kernel asks for it, which is fitted before its Gram matrices are known.
+    """Return the sample on which the learner's kernel is fitted, before its Gram matrices are known.
 
     A learner whose function is not to predict the targets, or not with one length for each input, has
     ``on_trial = False``. One that weighs kernels of several widths itself has ``weighs_widths = True``.

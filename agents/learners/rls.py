@@ -86,8 +86,8 @@ class RlsState:
         self.move_to(storage)
 
     def move_to(self, storage: Array) -> None:
-        """Lie in a vector that holds coefficients, R, Q, what is known of the noise (3, C), the cursor, and the same of
-        recent samples, where there are any, with their window."""
+        """Lie in one vector: coefficients, R, Q, the sums of the noise (3, C), the cursor; with a window, the same of
+        recent samples, and the window."""
         features, outputs = shape = self.function.coefficients.shape
         first, second = features * outputs, features * (features + outputs)
         self.storage = storage

@@ -101,7 +101,7 @@ def learn_adaptively(
 
 @njit_no_refcount
 def _take_in(work: Array, known: Information, features: Array, terms: Terms, aims: Array, share: float) -> None:
-    """Add pulls and samples to what is known, of which ``share`` is left where there are samples.
+    """Add pulls and samples to the sums; samples first shrink the sums to their ``share``.
 
     What remains of the aims (n, C) is left in their place.
     """

@@ -60,8 +60,8 @@ MAP, DERIVATIVES = POLK_TOOLS, POLK_TOOLS + 1
 """Among the addresses that a step calls, after POLK's."""
 
 INTEGRAL, LOSS, MIRRORED, CURVED, GRID_ONLY, SHRINKAGE, BATCH_SIZE, COUNT = range(8)
-"""The last numbers, of which there are `COUNT`. The first three count others, which stand before these in their order:
-the integral's weights on the fixed points, and the numbers of the loss and the mirror map."""
+"""Places among the last `COUNT` numbers. The first three are lengths of the arrays that precede them, in this order:
+the integral's weights on the fixed points, the loss's numbers, the mirror map's numbers."""
 
 
 @cached_njit

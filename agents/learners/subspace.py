@@ -222,7 +222,7 @@ class Subspace:
         return mixing
 
     def fits(self, points: Array) -> Array:
-        """Compute ``||phi(x) - L q||^2`` at ``points`` (n, p), what the subspace leaves of them: (n,)."""
+        """Compute ``||phi(x) - L q||^2`` at ``points`` (n, p), their squared distances from the subspace: (n,)."""
         products, projections = self.products(points), self.projections(points)
         lost = np.sum(products * projections, axis=1) + self.tracking.regularization * np.sum(projections**2, axis=1)
         fits: Array = np.maximum(self.kernel.diagonal(points) - lost, 0.0)

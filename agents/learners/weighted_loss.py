@@ -20,8 +20,8 @@ from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
 VALUES, DERIVATIVES, CURVATURES, OFFERS, CURVATURE, FIRST = range(6)
-"""The loss's numbers: addresses, which are whole numbers far below 2^53, the curvature, and those of the loss within
-from the last on."""
+"""The loss's numbers: addresses (whole numbers far below 2^53), the curvature, then the numbers of the weighted
+loss."""
 
 
 @cached_njit

@@ -32,8 +32,8 @@ LEAST, GREATEST = 1e-100, 1e100
 """Of a length."""
 
 SHARE = 0.4
-"""Of the median distance. Learners by gradient descent want narrower kernels than those that are fitted to the end: of
-0.3 to 1, 0.4 served best on seven public data sets (docs/estimators.md)."""
+"""Shares of the median distance. Gradient descent wants narrower kernels than a full fit: of 0.3 to 1, 0.4 served
+best on seven public data sets (docs/estimators.md)."""
 
 MOST = 1000
 """Points whose distances and relevance are looked at."""

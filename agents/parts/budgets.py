@@ -326,7 +326,7 @@ def begun(budget: Budget) -> float:
 
 
 def checked_bound(budget: Budget, *given: Any) -> float:
-    """Return what a budget's ``bound`` returns; raises ValueError where it is no Hilbert norm."""
+    """Return the budget's ``bound``; raises ValueError if it is no Hilbert norm."""
     return checked_number(budget.bound(*given), 0.0, f"{type(budget).__name__}.bound", "a Hilbert norm, at least 0")
 
 

@@ -86,7 +86,7 @@ def _look(numbers: ReadOnly, beside: Array, strip: Array, sights: Array) -> None
 
 @cached_njit
 def images(numbers: ReadOnly, points: ReadOnly, centers: ReadOnly, values: Array) -> None:
-    """Evaluate exp(-||u(x) - u(y)||^2 / (2 bandwidth^2)), u what the windows see."""
+    """Evaluate exp(-||u(x) - u(y)||^2 / (2 bandwidth^2)), u the values in the windows."""
     left, right = seen(numbers, points), seen(numbers, centers)
     gaussian(read_only(line(numbers, 0, 1)), read_only(left), read_only(right), values)
 

@@ -222,7 +222,7 @@ class Squared(_Regression):
 
 @dataclass(frozen=True)
 class Absolute(_Regression):
-    """Absolute loss ``sum_c |f_c - y_c|``, derivative sign(f - y), which is 0 at 0. Robust to outliers."""
+    """Absolute loss ``sum_c |f_c - y_c|``, derivative sign(f - y), 0 at 0. Robust to outliers."""
 
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False

@@ -22,8 +22,8 @@ RIDGES = np.logspace(-8.0, 2.0, 41)
 """Candidate ratios of noise to signal, a factor of 1.8 apart: steps go with the root of the ratio."""
 
 USUAL, DOUBT = 0.1, 3.0
-"""The middle and the deviation of log r, of what is believed of the ratio beforehand: a few dozen samples outweigh it,
-unless they are so far apart for the kernel that noise cannot be separated from a function of that roughness."""
+"""Mean and deviation of the prior of log r. A few dozen samples outweigh it, unless they are so far apart for the
+kernel that noise cannot be separated from a function of that roughness."""
 
 SHARED = (1.0, 0.5, 0.0)
 """Candidate shares of the function that all nodes have in common: from one target to one of each node's own."""

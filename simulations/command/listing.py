@@ -41,7 +41,7 @@ def plurals() -> dict[str, str]:
 
 
 def parts(asked: str | None, width: int) -> Iterator[str]:
-    """Yield the lines that list all parts, a line each; those of a kind with their keys; or all about those of a name.
+    """Yield the lines about all parts, a line each; about one kind, with keys; or all about one name.
 
     Another usual name of a part, such as "fogd", is answered with that part, and a word for several with a line each.
 

@@ -38,7 +38,7 @@ def list_parts(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """List the names that an experiment file knows, a line each; those of a kind with their keys; or all about some."""
+    """List the names that an experiment file knows, a line each; a kind with its keys; or all about some names."""
     from kernelswarm.simulations.command import listing
 
     width = get_terminal_size((100, 24)).columns

@@ -319,7 +319,7 @@ def run_all(
 
 
 def compile_once(tasks: Sequence[Task]) -> None:
-    """Compile, once for each learner, what the processes to come would otherwise each compile for themselves."""
+    """Compile once for each learner, so that the processes to come load compiled code."""
     learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
     for task in learners.values():
         with suppress(InputError), one_thread():  # the run itself reports a refusal

@@ -41,8 +41,8 @@ def tuned_columns(comparison: Comparison) -> list[list[str]]:
 
 
 def as_cells(cell: Cell) -> list[str]:
-    """Return a row's tuned values, its number of pilots, the keys whose optimum may lie beyond, and what the pilots
-    that judge it risk, with the standard error."""
+    """Return a row's tuned values, its number of pilots, the keys whose optimum may lie beyond the grid, and the risk
+    of the judging pilots with its standard error."""
     found = cell.tuned or Tuned()
     values = [f"{key} = {_value(cell, key)}" for key in found.keys]
     judged = [] if found.judgement is None else [found.judgement.chosen.mean(), standard_error(found.judgement.chosen)]

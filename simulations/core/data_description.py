@@ -44,7 +44,7 @@ DAY = 86_400e6
 """Microseconds in a day."""
 
 CYCLES = (("hour", 1.0, 0.0), ("weekday", 7.0, 3.0), ("season", 365.2425, 0.0))
-"""Name and length, in days, of what times repeat, with the days from the beginning of one to that of 1970."""
+"""Name and length, in days, of each cycle of times, with the days from the beginning of a cycle to that of 1970."""
 
 
 POSSIBLE: dict[Kind, tuple[tuple[str, float, float], ...]] = {"time": CYCLES, "clock": CYCLES[:1]}
@@ -53,7 +53,7 @@ POSSIBLE: dict[Kind, tuple[tuple[str, float, float], ...]] = {"time": CYCLES, "c
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """One column of the data, whose values are given as numbers: those of `values_are`, nan where one is missing.
+    """One column of the data, with its values as numbers (`values_are`), nan for a missing one.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ TERMS: dict[str, tuple[str, ...]] = {
     "packet_loss": ("uniform", "bursts"),
     "time_varying": ("activation", "failures", "gossip", "one_peer"),
 }
-"""In lower case with underscores; those that one part alone is meant by are among the synonyms."""
+"""In lower case with underscores; words that mean one part alone are among the synonyms."""
 
 
 KIND = re.compile(r"_(kernel|loss|protocol|learner|topology|network|graph|algorithm|method|regression|learning)$")
@@ -271,7 +271,7 @@ UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uf
 
 
 def visible(text: str) -> str:
-    r"""Return text with escapes for what a terminal would obey or not show, as ``repr`` has them.
+    r"""Return text with the escapes of ``repr`` for characters that a terminal would obey or not show.
 
     Names of nodes, columns and files may hold such letters, and may differ by them alone.
 

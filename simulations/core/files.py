@@ -131,7 +131,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def in_turn() -> Iterator[None]:
-    """Wait while another thread is in such a block: two at once would each put back what the other had changed."""
+    """Wait while another thread is in such a block: two at once would undo each other's changes."""
     with _turn:
         yield
 

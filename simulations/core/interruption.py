@@ -14,7 +14,7 @@ ENDING = [signal.SIGTERM, *HANGUP]
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal of ``ENDING`` that ends a program as Ctrl-C does: files are closed, and a message says what is left.
+    """A signal of ``ENDING`` that ends a program as Ctrl-C does: files are closed, and a message names the rest.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Asked:
 
 @contextmanager
 def noted(wanted: bool) -> Iterator[Asked]:
-    """Note SIGINT and those of ``ENDING``, if wanted, in place of what they do; the second Ctrl-C interrupts at once.
+    """Note SIGINT and, if wanted, the signals of ``ENDING`` in place of their effect; a second Ctrl-C interrupts.
 
     A signal that nobody has ended for when the block is left does then what it always does: one that came in the last
     round would otherwise be lost, and the next run of a comparison begin. Signals that this process ignores stay

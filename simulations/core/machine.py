@@ -39,7 +39,7 @@ GROUPS = (
 
 
 def free() -> int:
-    """Return the bytes that processes started now may take: what the machine has left, or a container, if less."""
+    """Return the bytes that processes started now may take: the machine's or the container's rest, if less."""
     import psutil  # a twentieth of a second, which no command without a run should take
 
     found: list[int] = [psutil.virtual_memory().available]

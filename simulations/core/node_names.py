@@ -24,7 +24,7 @@ from kernelswarm.simulations.core.errors import nearest, number_of, shown, some
 
 
 def in_order(names: AnyArray) -> AnyArray:
-    """Return the different names of nodes in the order in which they are those of a network's nodes.
+    """Return the different names of nodes in the order of a network's nodes.
 
     Whole numbers are in increasing order, also where text holds them; other text is in alphabetical order.
 

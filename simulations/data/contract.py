@@ -380,7 +380,7 @@ class Declared:
 
 
 class CheckedSource:
-    """A node's samples of a user's own, each held to what the stream declares.
+    """A node's samples from a user's stream, each checked against the stream's declaration.
 
     Parameters
     ----------

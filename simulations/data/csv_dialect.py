@@ -74,7 +74,7 @@ def _is_of_units(
 
 
 def in_words(names: Sequence[str], units: Sequence[str]) -> str:
-    """Say what the lines hold, for the columns in which they hold something."""
+    """Describe lines of units by column, without empty ones."""
     each = [f"{name.strip()} {unit}" for name, unit in zip(names, units, strict=True) if unit.strip(" -")]
     return f"{', '.join(each)}: a line below the header is no row"
 

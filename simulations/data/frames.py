@@ -268,7 +268,7 @@ def named(frame: Any, name: str) -> dict[str, Any]:
 
 
 def column_name(column: Any) -> str:
-    """Return a column's name as text: of one with several levels those that are there, as records in records have it.
+    """Return a column's name as text; several levels are joined, without empty ones, as for records in records.
 
     Examples
     --------
@@ -355,7 +355,7 @@ def _difference(first: Any, second: Any) -> str:
 
 
 def _nearest(lacking: Sequence[str], others: Sequence[str]) -> str:
-    """Return the end of a sentence about missing columns: what the first that is nearly there is called."""
+    """Return the end of a sentence about missing columns: the name of a column that is nearly the first of them."""
     same = {other.strip().lower(): other for other in others}
     for column in lacking:
         found = f"; did you mean {shown(same[column.lower()])}?" if column.lower() in same else nearest(column, others)

@@ -267,7 +267,7 @@ Code = float | str
 Codes = Code | tuple[Code, ...]
 
 NaValues = Codes | dict[str, Codes]
-"""Values that stand for gaps in all columns, or in those of their names."""
+"""Values that stand for gaps, in all columns or by column."""
 
 WHOLE = re.compile(r"\s*[+-]?(0|[1-9]\d{0,17})\s*")
 """Whole numbers that are text only since a word stood among them; codes such as 007 stay text."""

@@ -1,4 +1,4 @@
-"""The refusal of the few entries of a column of text that are not what the others are."""
+"""The refusal of a few entries in a column of text that do not fit the others."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ SHAPED = 10
 
 
 class Unlike(NamedTuple):
-    """Which of the different entries are odd, and what the others are."""
+    """The odd ones among the different entries, and the kind of the others."""
 
     odd: Booleans
     others: str

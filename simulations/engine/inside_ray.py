@@ -23,8 +23,8 @@ import psutil
 from kernelswarm.simulations.core.files import attribute, environment
 
 UNUSED = ("start_api_server", "start_monitor", "start_log_monitor")
-"""The methods that start what serves a dashboard, also where there is none, what asks a cloud for machines, and what
-forwards logs to the driver. Starting and ending Ray would wait for them, two seconds and one."""
+"""Methods that start the dashboard's server (also without a dashboard), the cloud's autoscaler and the forwarding of
+logs. Starting and ending Ray would wait for them, two seconds and one."""
 
 WORKER = "ray._private.workers.default_worker"
 """The module that a worker runs."""

@@ -175,7 +175,7 @@ def _at_common_points(agents: Sequence[Node], points: Array) -> Array:
 
 
 def _unchanged(agents: Sequence[Node], common: Array) -> Booleans:
-    """Tell which functions are those of the first round, (V,), by their values at the pooled points, and their weights.
+    """Tell which functions have not changed since the first round, (V,), by values at the pooled points and weights.
 
     Weights alone do not say it: an intercept is none of them.
     """

@@ -30,8 +30,8 @@ OURS = ("kernelswarm.agents.", "kernelswarm.protocols.", "kernelswarm.simulation
 """The modules of the driver that actors import, beside their class."""
 
 ENVIRONMENTS = "UV", "RAY_RUNTIME_ENV_HOOK"
-"""Variables of what gives workers an environment of their own, so that they are not forked: ``uv run`` sets the first,
-which Ray's own hook goes by, and the second names a hook of the user's."""
+"""Variables that give workers an environment of their own, so that they are not forked: ``uv run`` sets the first for
+Ray's own hook, and the second names a hook of the user."""
 
 
 def as_file(script: Path, folder: Path) -> Path:

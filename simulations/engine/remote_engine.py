@@ -116,7 +116,7 @@ class Processes(Protocol):
         """Query all hosts; return the replies and the indices of dead hosts."""
 
     def require_running(self) -> None:
-        """Raise Trouble where what the hosts run in has died."""
+        """Raise Trouble if the hosts' own runtime has died."""
 
     def slowed(self) -> str:
         """Return what lets processes start late, as the end of a sentence; empty where nothing is known."""

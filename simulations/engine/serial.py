@@ -92,7 +92,7 @@ class SideBySide:
             failed.pop_all()
 
     def send_again(self) -> None:
-        """Take up what the blocks sent last, after they have been put somewhere else."""
+        """Take up the last messages of blocks that have been moved."""
         self._outgoing = [block.send() for block in self._blocks]
 
     def close(self) -> None:

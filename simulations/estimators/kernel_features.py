@@ -66,7 +66,7 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return np.concatenate([self.subspace_.features(dense(points[start:stop])) for start, stop in spans(points)])
 
     def residuals(self, X: Any) -> Array:
-        """Compute ``||phi(x) - L q||^2`` of the rows of X (n, p), what the present subspace leaves of them: (n,)."""
+        """Compute ``||phi(x) - L q||^2``, the squared distances of the rows of X (n, p) from the subspace: (n,)."""
         check_is_fitted(self)
         points = points_of(self, X, reset=False)
         return np.concatenate([self.subspace_.fits(dense(points[start:stop])) for start, stop in spans(points)])

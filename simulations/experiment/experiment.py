@@ -1,4 +1,4 @@
-"""The description of one simulation: what the experiment file holds, checked as a whole before anything starts."""
+"""The description of one simulation, as in the experiment file, checked as a whole before anything starts."""
 
 from __future__ import annotations
 

@@ -537,7 +537,7 @@ def _unknown(config: Mapping[str, Any], key: str) -> str:
 
 
 def _labels(values: Sequence[Any]) -> list[str]:
-    """Name each value: scalars as they are; tables by their label, or name and what tells those of one name apart.
+    """Name each value: a scalar by itself, a table by its label or by its name and the keys in which others differ.
 
     Parts given as objects are named as their tables are, graphs by their own names or their sizes. What has the same
     name all the same is counted.

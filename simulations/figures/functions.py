@@ -160,7 +160,7 @@ SIDE = 200  # points along each side
 
 
 def window(learned: Learned, stream: Reopened) -> tuple[float, float, float, float]:
-    """Return (left, right, bottom, top) that holds what the nodes have seen, the outermost half percent aside."""
+    """Return (left, right, bottom, top) around the nodes' inputs, without the outermost half percent."""
     seen: list[Array] = []
     for position, node in some(list(enumerate(sorted(learned.result.graph.nodes)))):
         held_out = stream.held_out(position)

@@ -62,8 +62,7 @@ def draw(
 
 
 def _at_the_end(sheet: Sheet, result: Result) -> None:
-    """Draw what the run's own parts are needed for: its links and clock, the network, the models that it has ended
-    with."""
+    """Draw the figures that need the run's parts: links and clock, network, final models."""
     try:
         learned: Learned | None = rebuild(result)
     except InputError as error:

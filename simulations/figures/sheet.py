@@ -361,7 +361,7 @@ def keep_outer_labels(axes: Sequence[Axes], columns: int) -> None:
 
 
 def legend_entries(axes: Sequence[Axes]) -> dict[str, Any]:
-    """Gather what the panels drew by its label, each label once."""
+    """Gather the artists of the panels by label, each label once."""
     entries: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):

@@ -248,8 +248,8 @@ METRICS = (
 """The final figures that a comparison gives for each cell: columns of the last row of ``network.parquet``."""
 
 RANKED = ("risk", "error", "global_risk", "global_error")
-"""The figures of which less is better. Others have no best value: nodes that never talk send least, equally wrong ones
-agree, and a small model or a short time is worth what it costs in risk."""
+"""Figures that are better when smaller. Others have no best value: nodes that never talk send least, equally wrong
+ones agree, and a small model or a short time is worth its cost in risk."""
 
 EXPERIMENT, RUNS, INDEX = "experiment.toml", "runs", "index.json"
 """In a comparison's folder the file that repeats it, the folder of the run folders, and in that the file that says

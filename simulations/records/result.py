@@ -446,7 +446,7 @@ class Series:
 
 
 def _table(columns: Table, column: str, keys: tuple[str, ...]) -> tuple[Array, Array] | None:
-    """Arrange a long column as (rounds, one column per key); None where it is missing or has no number at all."""
+    """Arrange a long column as (rounds, one column per key); None if it is missing or holds no number."""
     if column not in columns or len(columns["round"]) == 0:
         return None
     values = np.asarray(columns[column], dtype=np.float64)
@@ -460,7 +460,7 @@ def _table(columns: Table, column: str, keys: tuple[str, ...]) -> tuple[Array, A
 
 
 def over_nodes(result: Result, column: str, against: str = "samples") -> Series | None:
-    """Return a column of ``result.nodes``, one curve per node; None where the run did not measure it."""
+    """Return a column of ``result.nodes``, one curve per node; None if the run did not measure it."""
     table = _table(result.nodes, column, ("node",))
     samples = _table(result.nodes, "samples", ("node",))
     if table is None or samples is None:
@@ -471,13 +471,13 @@ def over_nodes(result: Result, column: str, against: str = "samples") -> Series 
 
 
 def over_edges(result: Result, column: str, against: str = "samples") -> Series | None:
-    """Return a column of ``result.edges``, one curve per directed edge; None where the protocol has no such thing."""
+    """Return a column of ``result.edges``, one curve per directed edge; None if the protocol lacks it."""
     table = _table(result.edges, column, ("source", "target"))
     return None if table is None else _over(result, table, against)
 
 
 def over_network(result: Result, column: str, against: str = "samples") -> Series | None:
-    """Return a column of ``result.network``, a single curve; None where the run did not measure it."""
+    """Return a column of ``result.network``, a single curve; None if the run did not measure it."""
     along = AGAINST[against]
     if column not in result.network or along not in result.network:
         return None

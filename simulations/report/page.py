@@ -95,7 +95,7 @@ def comparison_title(comparison: Comparison) -> str:
 
 
 def comparison_verdict(comparison: Comparison) -> list[str]:
-    """Return in sentences what the runs of a comparison support."""
+    """Return the findings of a comparison that its runs support, in sentences."""
     seeds, failed = len({run.seed for run in comparison.runs}), len(comparison.failed)
     count = f"{len(comparison.cells):,} row{'s' if len(comparison.cells) != 1 else ''}"
     ended = "all ended well" if not failed else f"{failed:,} did not end well"
@@ -171,7 +171,7 @@ NAME = "report.html"
 """The name of the page in its folder."""
 
 SCRIPTS = ("tables.js", "curves.js", "network.js", "page.js")
-"""The page's own programs, in the order in which they define what the next ones use."""
+"""The page's programs; each uses definitions of those before it."""
 
 HERE = Path(__file__).parent
 

@@ -384,7 +384,7 @@ class BatchEngine:
 
 
 def rows_until(source: Source, samples: int) -> list[int]:
-    """Return how many different samples each node has had after ``samples`` draws: those of an epoch count once."""
+    """Return how many different samples each node has had after ``samples`` draws: a repeated sample counts once."""
     if source.lengths is None:
         return [samples] * len(source.nodes)
     return [min(samples, length // source.epochs) for length in source.lengths]
@@ -482,7 +482,7 @@ class Regret:
             self._skip(label, samples)
 
     def add(self, report: Report) -> dict[str, float]:
-        """Add what the samples since the last evaluation have cost; returns the columns."""
+        """Add the losses of the samples since the last evaluation; returns the columns."""
         if not self._comparators:
             return {}
         excess = dict.fromkeys(self.sums, 0.0)

@@ -286,7 +286,7 @@ class Driver:
             self._run_to_next_stop(engine, asked)
 
     def _now(self) -> float:
-        """Return the seconds so far, without those between steps and those of compilation, which happens once."""
+        """Return the seconds so far, without the pauses between steps and without compilation."""
         return time.perf_counter() - self._compilation.seconds - self._idle
 
     def _begin(self, engine: Engine, since: Checkpoint | None) -> None:

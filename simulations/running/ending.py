@@ -381,7 +381,7 @@ def _band_remedy(network: Network, covered: Sequence[Mapping[str, Any]]) -> str:
 def _judged(
     network: Network, report: Report, base: Baseline, rows: TrainingRows, config: Mapping[str, Any]
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Return what the last measurement shows to be wrong, and the coverage of bands by node and region."""
+    """Return the verdict on the last measurement, and the coverage of bands by node and region."""
     experiment = network.experiment
     offline = experiment.protocol.offline is not None
     # A batch solver takes the loss and the kernel, and no steps.

@@ -49,7 +49,7 @@ class Forecast:
 
 
 def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
-    """Ask the links what they do on the edges of some nodes.
+    """Forecast the effects of links on the edges of some nodes.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
 
 
 def expected(links: Links, facts: EdgeFacts, busy: int) -> Forecast:
-    """Ask the links what they do on some edges, each busy for so many rounds with a message; raises as forecast."""
+    """Forecast the effects of links on some edges, each busy for so many rounds with a message; raises as forecast."""
     with Asked("links", links):
         channels, delays = channels_of(links.loss, facts), delays_of(links.delay, facts)
     if not len(facts.senders):
@@ -158,7 +158,7 @@ def scalars_of_bands(plans: Sequence[AgentPlan]) -> int:
 
 
 def _whole_messages(plans: Sequence[AgentPlan], bits: int, largest: bool = False) -> list[float]:
-    """Return the bytes of a message on each directed edge, with those of bands, which are not rounded."""
+    """Return the bytes of a message on each directed edge, numbers of bands (never rounded) included."""
     return [size + BYTES * scalars_of_bands(plans) for size in _messages(plans, bits, largest=largest)]
 
 
@@ -187,7 +187,7 @@ def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest
 
 
 def _stacked(plan: AgentPlan, rule: StackedRule, bits: int, largest: bool) -> list[float]:
-    """Return the bytes of a node's messages that hold those of its copies, the points once, and their shares."""
+    """Return the bytes of a node's messages: the messages of all copies with the points once, and the shares."""
     talking = [replace(plan, rule=member) for member in rule.members if member.communicates]
     parts = [_messages([one], bits, bare=one is not talking[0], largest=largest) for one in talking]
     return [sum(each) + BYTES * len(rule.members) for each in zip(*parts, strict=True)]

@@ -96,7 +96,7 @@ NO_ATTRIBUTES: Mapping[str, Any] = {}
 
 @dataclass
 class Network:
-    """Everything a backend needs, and what the driver keeps to measure with.
+    """Everything that a backend needs, and the driver's own part for measuring.
 
     Attributes
     ----------

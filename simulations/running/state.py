@@ -281,7 +281,7 @@ class CallbackError(RuntimeError):
 
 
 class OwnColumns:
-    """Asks the callbacks after each evaluation, and checks what they return.
+    """Calls the callbacks after each evaluation, and checks their answers.
 
     Parameters
     ----------

@@ -24,7 +24,8 @@ ENDLESS = 1e200
 floating-point numbers."""
 
 UNLEARNED = 1e3
-"""The same of the risk of the first function, as a rule 0, which is large where the targets' mean is far from it."""
+"""The same factor on the risk of the first function, usually 0; this risk is large where the targets' mean is not
+0."""
 
 WORSE = 0.01
 """A risk counts as worse than the constant's from this share of it on; below, both are the same."""
