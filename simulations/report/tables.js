@@ -84,9 +84,9 @@ function sortableTable(spec) {
 
   fill();
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...headings)), body);
-  if (spec.note) table.prepend(element("caption", {}, spec.note));
   const scroll = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.title }, table);
   const hint = element("p", { class: "hint", hidden: true }, "This table is wider than the page: scroll it sideways \u2192");
   new ResizeObserver(() => { hint.hidden = scroll.scrollWidth <= scroll.clientWidth + 8; }).observe(scroll);
-  return element("div", {}, hint, scroll, more);
+  const note = element("p", { class: "note", hidden: !spec.note }, spec.note);
+  return element("div", {}, note, hint, scroll, more);
 }

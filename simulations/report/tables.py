@@ -13,13 +13,11 @@ from kernelswarm.arrays import AnyArray, Integers
 from kernelswarm.simulations.comparison.table_notes import (
     HEADINGS,
     MARKS,
-    best,
-    marks,
     pair,
-    plainly,
     row_name,
     tuned_columns,
 )
+from kernelswarm.simulations.comparison.tables import bold, figure_columns
 from kernelswarm.simulations.records.outcome import METRICS
 from kernelswarm.simulations.records.result import TWINS, last_rows, repeated
 
@@ -192,35 +190,30 @@ def _last(name: str, title: str, table: Table) -> dict[str, Any]:
 
 
 def _rows(comparison: Comparison) -> dict[str, Any]:
-    rows, of = comparison.rows(), best(comparison)
+    rows = comparison.rows()
     columns = _labels(comparison, range(len(rows)))
     columns += [{"label": heading, "cells": values} for heading, *values in tuned_columns(comparison)]
-    for name, heading in HEADINGS.items():
-        if name not in comparison.repeated and any(math.isfinite(row.mean[name]) for row in rows):
-            plain = plainly(row.mean[name] for row in rows)
-            shown = [
-                " ".join(
-                    [pair(row.mean[name], row.deviation[name], plain), *(MARKS[kind] for kind in marks(row, name))]
-                )
-                for row in rows
-            ]
-            columns.append(
-                {
-                    "label": heading,
-                    "cells": [number(row.mean[name]) for row in rows],
-                    "shown": shown,
-                    "best": sorted(place for place in of.get(name, ()) if math.isfinite(rows[place].mean[name])),
-                }
-            )
+    for column in figure_columns(comparison, rows):
+        shown = [
+            " ".join([pair(one.mean, one.deviation, column.plain), *(MARKS[kind] for kind in one.marks)])
+            for one in column.figures
+        ]
+        columns.append(
+            {
+                "label": column.heading,
+                "cells": [number(one.mean) for one in column.figures],
+                "shown": shown,
+                "best": [place for place, one in enumerate(column.figures) if one.best],
+            }
+        )
     columns.append({"label": "runs", "cells": [row.done for row in rows]})
     if any(row.failed for row in rows):
         columns.append({"label": "failed", "cells": [row.failed for row in rows]})
-    note = "bold: lower than in all other rows under the same circumstances, as the paired seeds support"
     return {
         "name": "rows",
         "title": "Final figures: mean ± standard deviation over seeds",
         "columns": columns,
-        "note": note if any(column.get("best") for column in columns) else "",
+        "note": " ".join(bold(comparison)),
     }
 
 
