@@ -531,6 +531,20 @@ def _remove(
 
 
 @cached_njit
+def _project(
+    target: Array, left: Array, rows: int, projections: ReadOnly, start: int, order: int, columns: int
+) -> None:
+    """Multiply rows by a strip of the projections (size, order): its columns from ``start`` on."""
+    size = len(projections)
+    multiply(
+        *(target, 0, SCREENED_STRIP),
+        *(left, 0, size, False),
+        *(projections, start, order, False),
+        *(rows, size, columns, 1.0, 0.0),
+    )
+
+
+@cached_njit
 def _compare(
     values: ReadOnly,
     precision: ReadOnly,
@@ -551,43 +565,8 @@ def _compare(
     sums, norms = np.empty(SCREENED_STRIP), np.empty(SCREENED_STRIP)
     for start in range(0, order, SCREENED_STRIP):
         columns = min(SCREENED_STRIP, order - start)
-        multiply(
-            rows,
-            0,
-            SCREENED_STRIP,
-            leaving,
-            0,
-            size,
-            False,
-            projections,
-            start,
-            order,
-            False,
-            size,
-            size,
-            columns,
-            1.0,
-            0.0,
-        )
-        asked = first * outputs
-        multiply(
-            changes,
-            0,
-            SCREENED_STRIP,
-            history,
-            0,
-            size,
-            False,
-            projections,
-            start,
-            order,
-            False,
-            asked,
-            size,
-            columns,
-            1.0,
-            0.0,
-        )
+        _project(rows, leaving, size, projections, start, order, columns)
+        _project(changes, history, first * outputs, projections, start, order, columns)
         for k in range(columns):
             sums[k] = precision[start + k]
         for i in range(left):

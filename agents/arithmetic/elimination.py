@@ -108,8 +108,111 @@ def _eliminate_two(typing_context: Any, augmented: Any, pivot: Any) -> Any:
     return signature, generate
 
 
+class _Steps:
+    """The code of one or two steps of elimination, on an augmented matrix in the memory's numbers."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any, number: int) -> None:
+        self.augmented, self.pitch, _, place, count, self.kept, self.sums = arguments[1:]
+        self.builder, self.simd = builder, Simd(context, builder, signature.args, arguments)
+        self.data, self.order = (
+            context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 3)
+        )
+        self.nothing, self.unity = self.simd.equal(0.0), self.simd.equal(1.0)
+        turns = [builder.add(place, self.whole(k)) for k in range(number)]
+        self.after, self.count = builder.add(turns[-1], self.whole(1)), count
+        self.columns = [builder.load(builder.gep(self.order, [turn])) for turn in turns]
+        self.rows = [builder.gep(self.data, [self.start(turn)]) for turn in turns]
+        self.everywhere = list(map(self.simd.everywhere, self.columns))
+
+    def whole(self, number: int) -> Any:
+        return ir.Constant(self.pitch.type, number)
+
+    def start(self, place: Any) -> Any:
+        """Return where the row of the point at its turn begins."""
+        builder = self.builder
+        return builder.add(self.augmented, builder.mul(builder.load(builder.gep(self.order, [place])), self.pitch))
+
+    def at(self, place: Any, k: int) -> Any:
+        return self.builder.icmp_signed("==", self.simd.numbered(place), self.everywhere[k])
+
+    def changed(self, entry: Any, place: Any, k: int, ratio: Any, pivot: Any, selects: bool = True) -> Any:
+        """Add a multiple of a pivot's entries to a row's, whose entry in the pivot's column is gone."""
+        entry = self.builder.select(self.at(place, k), self.nothing, entry) if selects else entry
+        return self.builder.fadd(entry, self.builder.fmul(ratio, pivot))
+
+    def pivot_of(self, place: Any, k: int) -> Any:
+        return self.builder.select(self.at(place, k), self.unity, self.simd.load(self.rows[k], place))
+
+    def schurs(self) -> list[Any]:
+        """Return the pivots; the second one's row follows the first one's."""
+        if len(self.rows) == 1:
+            return [self.builder.load(self.builder.gep(self.rows[0], self.columns))]
+        *schurs, ratio = _second(self.builder, self.rows, self.columns)
+        share = self.simd.spread(ratio)
+
+        def follow(place: Any) -> None:
+            before = self.simd.load(self.rows[1], place)
+            self.simd.store(self.changed(before, place, 0, share, self.pivot_of(place, 0)), self.rows[1], place)
+
+        self.simd.each(self.pitch, follow)
+        return schurs
+
+    def eliminate(self, schurs: list[Any]) -> None:
+        """Eliminate the pivots' columns from the rows of the points after them."""
+        builder, simd = self.builder, self.simd
+        four, eight = self.whole(ROWS), self.whole(SIMD_WIDTH)
+        # Lanes from here on are at the dictionary, behind all columns of points, and need no selection.
+        wide = builder.and_(builder.add(self.count, self.whole(SIMD_WIDTH - 1)), self.whole(-SIMD_WIDTH))
+        last = builder.sub(self.count, self.whole(1))
+        with _codegen.for_range_slice(builder, self.after, self.count, four, intp=self.pitch.type) as (i, _):
+            others = _four_rows(builder, self.data, self.start, i, last)
+            shares = _ratios(builder, simd, others, self.rows, self.columns, schurs)
+
+            def change(place: Any, selects: bool = True) -> None:
+                found = [simd.load(other, place) for other in others]
+                for k, ratios in enumerate(shares):
+                    pivot = self.pivot_of(place, k) if selects else simd.load(self.rows[k], place)
+                    found = [
+                        self.changed(entry, place, k, ratio, pivot, selects)
+                        for entry, ratio in zip(found, ratios, strict=True)
+                    ]
+                for other, entry in zip(others, found, strict=True):
+                    simd.store(entry, other, place)
+
+            simd.each(wide, change)
+            with _codegen.for_range_slice(builder, wide, self.pitch, eight, intp=self.pitch.type) as (place, _):
+                change(place, selects=False)
+
+    def finish(self, schurs: list[Any]) -> None:
+        """Scale the pivots' rows to be rows of the factor, and add their squares to the sums."""
+        builder, simd = self.builder, self.simd
+        roots = [builder.fdiv(ir.Constant(_DOUBLE, 1.0), simd.root(schur)) for schur in schurs]
+        scales = list(map(simd.spread, roots))
+
+        def scale_lanes(place: Any) -> None:
+            before = builder.add(self.sums, place)
+            known = builder.fcmp_ordered("!=", simd.load(self.data, builder.add(self.kept, place)), self.nothing)
+            squares = simd.load(self.data, before)
+            for k, (row, scale) in enumerate(zip(self.rows, scales, strict=True)):
+                entry = builder.select(known, simd.load(row, place), self.nothing)
+                found = builder.fmul(scale, builder.select(self.at(place, k), self.unity, entry))
+                simd.store(found, row, place)
+                squares, before = builder.fadd(squares, builder.fmul(found, found)), builder.add(before, self.pitch)
+                simd.store(squares, self.data, before)
+                known = builder.or_(known, self.at(place, k))
+
+        simd.each(self.pitch, scale_lanes)
+
+
 def _pivots(number: int) -> Callable[..., Any]:
     """Return the type and the code of one or two steps of elimination."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        steps = _Steps(context, builder, signature, arguments, number)
+        schurs = steps.schurs()
+        steps.eliminate(schurs)
+        steps.finish(schurs)
+        return schurs[-1]
 
     def take(
         typing_context: Any,
@@ -122,91 +225,7 @@ def _pivots(number: int) -> Callable[..., Any]:
         kept: Any,
         sums: Any,
     ) -> Any:
-        whole = types.intp
-        signature = types.float64(memory, *[whole] * 2, turn, *[whole] * 4)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            augmented, pitch, _, place, count, kept, sums = arguments[1:]
-            simd = Simd(context, builder, signature.args, arguments)
-            data, order = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 3))
-            nothing, unity = simd.equal(0.0), simd.equal(1.0)
-            four, one, eight = (ir.Constant(pitch.type, number) for number in (ROWS, 1, SIMD_WIDTH))
-            # Lanes from here on are at the dictionary, behind all columns of points, and need no selection.
-            wide = builder.and_(
-                builder.add(count, ir.Constant(pitch.type, SIMD_WIDTH - 1)), ir.Constant(pitch.type, -SIMD_WIDTH)
-            )
-
-            def start(place: Any) -> Any:
-                return builder.add(augmented, builder.mul(builder.load(builder.gep(order, [place])), pitch))
-
-            turns = [builder.add(place, ir.Constant(pitch.type, k)) for k in range(number)]
-            columns = [builder.load(builder.gep(order, [turn])) for turn in turns]
-            rows, everywhere = (
-                [builder.gep(data, [start(turn)]) for turn in turns],
-                list(map(simd.everywhere, columns)),
-            )
-
-            def at(place: Any, k: int) -> Any:
-                return builder.icmp_signed("==", simd.numbered(place), everywhere[k])
-
-            def changed(entry: Any, place: Any, k: int, ratio: Any, pivot: Any, selects: bool = True) -> Any:
-                """Add a multiple of a pivot's entries to a row's, whose entry in the pivot's column is gone."""
-                entry = builder.select(at(place, k), nothing, entry) if selects else entry
-                return builder.fadd(entry, builder.fmul(ratio, pivot))
-
-            def pivot_of(place: Any, k: int) -> Any:
-                return builder.select(at(place, k), unity, simd.load(rows[k], place))
-
-            if number == 1:
-                schurs = [builder.load(builder.gep(rows[0], columns))]
-            else:
-                *schurs, ratio = _second(builder, rows, columns)
-                share = simd.spread(ratio)
-
-                def follow(place: Any) -> None:
-                    entry = changed(simd.load(rows[1], place), place, 0, share, pivot_of(place, 0))
-                    simd.store(entry, rows[1], place)
-
-                simd.each(pitch, follow)
-            first, last = builder.add(turns[-1], one), builder.sub(count, one)
-            with _codegen.for_range_slice(builder, first, count, four, intp=pitch.type) as (k, _):
-                others = _four_rows(builder, data, start, k, last)
-                shares = _ratios(builder, simd, others, rows, columns, schurs)
-
-                def eliminate(place: Any, selects: bool = True) -> None:
-                    found = [simd.load(other, place) for other in others]
-                    for k, ratios in enumerate(shares):
-                        pivot = pivot_of(place, k) if selects else simd.load(rows[k], place)
-                        found = [
-                            changed(entry, place, k, ratio, pivot, selects)
-                            for entry, ratio in zip(found, ratios, strict=True)
-                        ]
-                    for other, entry in zip(others, found, strict=True):
-                        simd.store(entry, other, place)
-
-                simd.each(wide, eliminate)
-                with _codegen.for_range_slice(builder, wide, pitch, eight, intp=pitch.type) as (place, _):
-                    eliminate(place, selects=False)
-
-            roots = [builder.fdiv(ir.Constant(_DOUBLE, 1.0), simd.root(schur)) for schur in schurs]
-            scales = list(map(simd.spread, roots))
-
-            def finish(place: Any) -> None:
-                before = builder.add(sums, place)
-                known = builder.fcmp_ordered("!=", simd.load(data, builder.add(kept, place)), nothing)
-                squares = simd.load(data, before)
-                for k, (row, scale) in enumerate(zip(rows, scales, strict=True)):
-                    entry = builder.select(known, simd.load(row, place), nothing)
-                    found = builder.fmul(scale, builder.select(at(place, k), unity, entry))
-                    simd.store(found, row, place)
-                    squares, before = builder.fadd(squares, builder.fmul(found, found)), builder.add(before, pitch)
-                    simd.store(squares, data, before)
-                    known = builder.or_(known, at(place, k))
-
-            simd.each(pitch, finish)
-            return schurs[-1]
-
-        return signature, generate
+        return types.float64(memory, *[types.intp] * 2, turn, *[types.intp] * 4), generate
 
     return take
 
