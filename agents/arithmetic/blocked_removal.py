@@ -535,13 +535,8 @@ def _project(
     target: Array, left: Array, rows: int, projections: ReadOnly, start: int, order: int, columns: int
 ) -> None:
     """Multiply rows by a strip of the projections (size, order): its columns from ``start`` on."""
-    size = len(projections)
-    multiply(
-        *(target, 0, SCREENED_STRIP),
-        *(left, 0, size, False),
-        *(projections, start, order, False),
-        *(rows, size, columns, 1.0, 0.0),
-    )
+    size, pitch = len(projections), SCREENED_STRIP
+    multiply(target, 0, pitch, left, 0, size, False, projections, start, order, False, rows, size, columns, 1.0, 0.0)
 
 
 @cached_njit
