@@ -92,6 +92,8 @@ TABLE: dict[str, list[tuple[Callable[..., bool], tuple[Any, ...], bool]]] = {
         (is_code, (-200.0, 3, [0.0, 1.0, 100.0]), False),
         (is_code, (-10.0, 3, [0.0, 1.0, 4.0]), True),
         (is_code, (-9.0, 3, [0.0, 1.0, 4.0]), False),
+        (is_code, (-99.9, 3, [-20.0, 0.0, 40.0]), True),
+        (is_code, (99999.0, 3, [-20.0, 0.0, 40.0]), True),
     ],
     "values": [
         (is_finite, (LARGEST,), True),
@@ -159,12 +161,6 @@ def test_contents_differ_with_each_part_of_them() -> None:
     arrays = [{"x": np.ones((2, 2)), "y": np.zeros(2)}, {"x": np.ones((2, 2)), "y": np.ones(2)}]
     arrays += [{"x": np.ones((2, 2)), "z": np.zeros(2)}, {"x": np.ones((2, 2)), "y": np.zeros(2, np.float32)}]
     assert len(set(map(contents_of_arrays, arrays))) == len(arrays)
-
-
-def test_dashes_alone_are_words(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("x,y\n" + "-,1.5\n--,2.5\n" * 9)
-    kind = File(tmp_path / "t.csv").read()[0].held[0]
-    assert kind.kind == "words" and kind.words == ("-", "--")
 
 
 def test_gaps_of_times_of_day_get_their_mean_and_of_truth_the_most_frequent(tmp_path: Path) -> None:

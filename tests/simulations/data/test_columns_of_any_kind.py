@@ -55,13 +55,6 @@ def refusal(tmp_path: Path, values: Any, **keys: Any) -> str:
 # Words
 
 
-def test_words_of_test_rows_alone_are_0_everywhere(tmp_path: Path) -> None:
-    (tmp_path / "test.csv").write_text("x,k,y\nSW,1,1\n7,2,2\nN,3,3\n")
-    source = column(tmp_path, ["N", "S"] * 20, test_path=tmp_path / "test.csv", order="file")
-    assert source.description.inputs.names == ("k", "x=N", "x=S")
-    assert source.nodes[0].held_out(0).points[:, 1:].tolist() == [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]
-
-
 @pytest.mark.parametrize("values", [["N", "S"], ["2021-03-04", "2021-03-05"], ["18:00", "18:30"]])
 def test_test_rows_hold_what_the_others_do(tmp_path: Path, values: list[str]) -> None:
     (tmp_path / "test.csv").write_text(f"x,k,y\n{values[0]},1,1\n{values[1]},2,2\n")
@@ -104,14 +97,6 @@ def test_ordered_words_become_their_places(tmp_path: Path) -> None:
     assert source.description.inputs.names == ("k", "x")
     assert inputs(source) == {k: [float(k % 3)] for k in K}
     assert source.facts["inputs_made_of"] == "x (small = 0 to large = 2)"
-
-
-def test_too_many_words_and_mistyped_numbers_are_refused(tmp_path: Path) -> None:
-    message = refusal(tmp_path, [*[f"name {k // 2}" for k in K][:-1], "other"])
-    assert 'column "x" has 21 different words in 40 rows, such as "name 0"' in message
-    assert "leave the column out" in message
-    message = refusal(tmp_path, ["3.O" if k == 7 else k for k in K])
-    assert 'row 8, column "x" holds "3.O", which is not a number, beside numbers' in message
 
 
 # Times

@@ -70,21 +70,6 @@ def file(folder: Path, moments: AnyArray, **keys: Any) -> File:
     return File(folder / "t.csv", target="y", task="regression", **keys)
 
 
-@pytest.mark.parametrize(("cycle", "hours"), [("hour", 24), ("weekday", 168)])
-def test_inputs_a_period_apart_differ_by_the_trend_alone(tmp_path: Path, cycle: str, hours: int) -> None:
-    coding = file(tmp_path, WHEN).open(3, 0, 999, None).description.inputs.coding
-    assert coding is not None
-    column = coding.columns[0]
-    assert column.names == ("when in days", *(f"when {c} {w}" for c in ("hour", "weekday") for w in ("sine", "cosine")))
-    place = column.names.index(f"when {cycle} sine")
-    moments = np.random.default_rng(1).uniform(-5e16, 5e16, 99)  # far before and after those learned from too
-    one, other = (column.coded(moments + shift) for shift in (0.0, hours * HOUR))
-    np.testing.assert_allclose(other[:, 0] - one[:, 0], hours / 24, rtol=1e-9)
-    np.testing.assert_allclose(other[:, place : place + 2], one[:, place : place + 2], atol=1e-9)
-    half = column.coded(moments + hours / 2 * HOUR)
-    np.testing.assert_allclose(half[:, place : place + 2], -one[:, place : place + 2], atol=1e-9)
-
-
 @pytest.mark.parametrize(("rows", "cycles"), [(HOURS, ("hour", "weekday")), (40, ())])
 def test_dates_and_times_of_day_in_two_columns_have_the_cycles_of_both(
     tmp_path: Path, rows: int, cycles: tuple[str, ...]

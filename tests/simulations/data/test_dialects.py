@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import itertools
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from kernelswarm.simulations.data.csv_dialect import dialect_of
@@ -50,23 +47,6 @@ def test_what_is_said_is_taken() -> None:
     assert found("x;y\n1,5;2\n", ",", ".") == (",", ".")
     assert found("x;y\n1,5;2\n", ";") == (";", ",")
     assert found("x,y;z\n1,5;2\n", decimal=",") == (";", ",")
-
-
-def test_every_way_to_write_numbers_gives_the_same_rows(tmp_path: Path) -> None:
-    numbers = np.random.default_rng(0).normal(size=(40, 3)).round(4)
-    rows = []
-    for delimiter, decimal, packed in itertools.product(",;\t|", ".,", (False, True)):
-        if delimiter != decimal:
-            lines = ["a", "b", "y"], *([f"{value:g}".replace(".", decimal) for value in row] for row in numbers)
-            text = "\n".join(delimiter.join(line) for line in lines).encode()
-            path = tmp_path / f"t{len(rows)}.csv"
-            path.write_bytes(gzip.compress(text) if packed else text)
-            (read, _) = File(path).read()
-            rows.append((read.points, read.targets))
-    assert len(rows) == 14
-    for points, targets in rows:
-        np.testing.assert_array_equal(points, numbers[:, :2])
-        np.testing.assert_array_equal(targets, numbers[:, 2:])
 
 
 @pytest.mark.parametrize("number", ["1,234", "-12,345"])

@@ -52,13 +52,6 @@ def test_a_table_of_the_usgs_is_read_by_the_first_command(call: Command, most: i
     assert learned[0] == pytest.approx(np.std(shown), rel=0.2) and learned[1] == pytest.approx(np.mean(shown), rel=0.1)
 
 
-def test_a_word_that_comes_once_is_mistyped_and_all_of_them_are_named(call: Command) -> None:
-    Path("usgs.txt").write_text(gauges(1000).replace("Eqp", "Epq", 1))
-    refused = init(call, "usgs.txt", "--target", "discharge", "--nodes", "site_no")
-    assert refused.code == 2
-    assert 'name them in stream.na_values = ["Epq", "Eqp", "Ice"] if they stand for a gap' in refused.err
-
-
 def test_codes_of_digits_stay_text_where_a_word_stands_for_their_gaps() -> None:
     table = pyarrow.table({"x": np.arange(40.0), "y": ["007" if k % 2 else "012" for k in range(39)] + ["off"]})
     result = simulate(
@@ -120,7 +113,7 @@ def test_numbers_with_one_unit_are_numbers(call: Command, unit: str) -> None:
     Path("data.csv").write_text("station;level;flow\n" + "\n".join(lines), encoding="utf-8")
     answer = init(call, "data.csv", "--target", "flow", "--nodes", "station")
     assert (answer.code, answer.err) == (0, "") and "1 input, a regression" in answer.out
-    facts = simulate(Experiment.from_file("mine.toml").with_changes({"rounds": 2, "topology.name": "path"})).facts
+    facts = Experiment.from_file("mine.toml").stream.open(2, 0, 9, None).facts
     assert facts["mean_of_flow"] == pytest.approx(np.mean(1000 + 7.5 * np.arange(90)), rel=0.03)
 
 

@@ -211,13 +211,6 @@ def test_what_may_be_measured_is_not_suspected(values: Any) -> None:
     assert gap_codes(["a"], [values]) == ()
 
 
-@pytest.mark.parametrize("code", [-999.0, 9999.0, -99.9, 99999.0, -9999.0])
-def test_nines_are_suspected(code: float) -> None:
-    values = np.where(np.arange(90) % 9 == 0, code, np.linspace(-20.0, 40.0, 90))
-    (found,) = gap_codes(["a"], [values])
-    assert (found.value, found.occurs) == (code, 10)
-
-
 def test_init_names_the_codes_and_check_warns_of_them(tmp_path: Path) -> None:
     own = air()
     text = ",".join(own) + "\n" + "\n".join(",".join(map(str, row)) for row in zip(*own.values(), strict=True))

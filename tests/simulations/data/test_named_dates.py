@@ -84,13 +84,6 @@ def test_numbers_are_dates_exactly_where_the_calendar_has_them() -> None:
             assert np.isnan(found)
 
 
-def test_rows_are_in_the_order_of_such_a_column(tmp_path: Path) -> None:
-    lines = [f"{moment:%Y%m%d},{k}" for k, moment in enumerate(MANY[::24])]
-    (tmp_path / "t.csv").write_text("\n".join(["DATE,y", *lines[::-1]]) + "\n")
-    source = File(tmp_path / "t.csv", order="time", test_fraction=0.2).open(1, 0, 99, None)
-    assert (np.diff(source.nodes[0].draw(7)[1][:, 0]) > 0.0).all()
-
-
 # Years of two digits
 
 

@@ -14,8 +14,6 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.array_files import Idx, OpenML
 from kernelswarm.simulations.data.contract import Stream
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.simulation import simulate
 
 File = partial(file.File, standardize=False)
 """Rows are known by their numbers, which are therefore taken as they stand."""
@@ -64,49 +62,3 @@ def test_the_order_of_the_file_is_kept_on_request(tmp_path: Path) -> None:
             assert [points[:, 0].tolist() for points in drawn(File(tmp_path / "a.npz", order="file"), seed)] == [
                 list(range(node, ROWS, 4)) for node in range(4)
             ]
-
-
-def test_nodes_keep_the_same_rows_whatever_the_order(tmp_path: Path) -> None:
-    x = np.arange(ROWS, dtype=np.float64)
-    np.savez(tmp_path / "a.npz", x=x[:, None], y=x, node=np.repeat([5, 6, 7, 8], 30))
-    for order in ("shuffled", "file"):
-        for node, source in enumerate(File(tmp_path / "a.npz", order=order).open(4, 3, 99, None).nodes):  # type: ignore[arg-type]
-            rows = np.concatenate([source.draw(99)[0], source.held_out(0).points])
-            assert sorted(rows[:, 0].tolist()) == list(range(30 * node, 30 * node + 30))
-
-
-def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match='order = "random" must be "auto", "shuffled", "file" or "time"'):
-        File(tmp_path / "a.npz", order="random")  # type: ignore[arg-type]
-
-
-def test_seeds_repeat_a_run_on_data_that_names_nodes_and_test_rows(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    for name in ("train.csv", "test.csv"):
-        x = random.uniform(-1.0, 1.0, size=60)
-        table = np.column_stack([x, np.sin(3 * x), np.arange(60) % 3])
-        np.savetxt(tmp_path / name, table, "%.9g", ",", header="x,y,node", comments="")
-
-    def digest(seed: int, order: str) -> str:
-        result = simulate(
-            Experiment.from_dict(
-                {
-                    "seed": seed,
-                    "rounds": 20,
-                    "topology": {"name": "ring", "nodes": 3},
-                    "stream": {
-                        "name": "file",
-                        "path": tmp_path / "train.csv",
-                        "test_path": tmp_path / "test.csv",
-                        "order": order,
-                    },
-                    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.3}},
-                    "protocol": "isolated",
-                }
-            )
-        )
-        return str(result.summary["digest"])
-
-    assert len({digest(seed, "shuffled") for seed in range(3)}) == 3
-    assert digest(1, "shuffled") == digest(1, "shuffled")
-    assert digest(0, "file") == digest(1, "file")

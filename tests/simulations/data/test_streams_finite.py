@@ -64,14 +64,6 @@ def test_every_row_goes_to_one_node_to_learn_from_or_to_be_measured_on(tmp_path:
     assert int(source.facts["rows"]) + int(source.facts["test_rows"]) == 300
 
 
-def test_iid_rows_are_shuffled_and_dealt_in_turn(tmp_path: Path) -> None:
-    source = File(save(tmp_path), test_fraction=0.25).open(3, 0, 10_000, None)
-    assert source.lengths == [75, 75, 75]
-    rows, targets = everything(source.nodes[0])
-    assert not np.array_equal(rows, np.sort(rows)) and np.array_equal(targets[:, 0], 2.0 * rows)
-    assert abs(rows.mean() - 150) < 4 * 300 / np.sqrt(12 * 75)
-
-
 @pytest.mark.parametrize("order", ["shuffled", "file"])
 def test_rows_that_name_their_node_go_to_it_in_the_same_order_every_epoch(tmp_path: Path, order: Any) -> None:
     owners = np.random.default_rng(0).choice([2, 5, 11], size=300)
@@ -174,19 +166,6 @@ def test_separate_test_rows_without_nodes_are_dealt_in_turn(tmp_path: Path) -> N
     assert [len(node.held_out(0).points) for node in File(named).open(3, 0, 10_000, None).nodes] == [60, 20, 10]
 
 
-def test_standardized_columns_have_mean_0_and_deviation_1(tmp_path: Path) -> None:
-    x = np.column_stack([np.random.default_rng(0).normal(50, 9, size=(500, 2)), np.full(500, 7.0)])
-    path = save(tmp_path, x=x, y=3.0 * x[:, 0])
-    source = File(path, standardize=True, standardize_targets=True).open(3, 0, 10_000, None)
-    points, targets = (np.concatenate(parts) for parts in zip(*[node.draw(999) for node in source.nodes], strict=True))
-    assert np.allclose(points.mean(axis=0), 0) and np.allclose(points.std(axis=0), [1, 1, 0])
-    assert np.allclose(targets.mean(), 0) and np.allclose(targets.std(), 1)
-    original = targets * float(source.facts["deviation_of_y"]) + float(source.facts["mean_of_y"])
-    assert np.isclose(original.mean(), 150, atol=3)
-    held_out = source.nodes[0].held_out(0)
-    assert np.allclose(held_out.points[:, 0], held_out.targets[:, 0])  # test rows move along
-
-
 # Formats
 
 TABLE = "a,b,place,y\n1,0.5,10,0\n2,0.25,20,1\n3,0.125,30,0\n4,1e-3,40,1\n5,-2,50,0\n6,+7,60,1\n"
@@ -214,13 +193,6 @@ def test_csv_columns_are_chosen_by_name(tmp_path: Path, ending: str) -> None:
     assert targets[0].tolist() == [10, 0.5]
 
 
-def test_csv_of_another_house(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("\ufeff x ; target\r\n 1.5 ;2.5\r\n2.5; 3.5\r\n", encoding="utf-8")
-    _, points, targets = one_node(File(path, delimiter=";", target="target", features=("x",)))
-    assert points.tolist() == [[1.5], [2.5]] and targets.tolist() == [[2.5], [3.5]]
-
-
 def test_svmlight_files_share_their_features(tmp_path: Path) -> None:
     (tmp_path / "a.svm.gz").write_bytes(gzip.compress(b"0.5 1:1\n1.5 1:2\n"))
     (tmp_path / "b.svm.gz").write_bytes(gzip.compress(b"2.5 4:1\n"))
@@ -229,13 +201,9 @@ def test_svmlight_files_share_their_features(tmp_path: Path) -> None:
     assert source.nodes[0].held_out(0).points.tolist() == [[0, 0, 0, 1]]
 
 
-def test_the_task_follows_the_values_of_the_target_unless_it_is_said(tmp_path: Path) -> None:
-    whole, real = np.arange(300) % 5, (np.arange(300) % 5) / 2.0
-    assert File(save(tmp_path, y=whole)).open(1, 0, 5, None).classes == 5
-    assert File(save(tmp_path, y=whole), task="regression").open(1, 0, 5, None).classes is None
-    assert File(save(tmp_path, y=real)).open(1, 0, 5, None).classes is None
-    assert File(save(tmp_path, y=2.0 * real), task="classification").open(1, 0, 5, None).classes == 5
-    assert File(save(tmp_path, y=np.column_stack([whole, whole]))).open(1, 0, 5, None).targets == 2
+def test_several_targets_of_whole_numbers_are_no_classes(tmp_path: Path) -> None:
+    source = File(save(tmp_path, y=np.ones((300, 2), int))).open(1, 0, 5, None)
+    assert source.classes is None and source.targets == 2
 
 
 # IDX and OpenML

@@ -236,6 +236,7 @@ def test_splits_that_do_not_fit_the_task_are_refused(tmp_path: Path) -> None:
         ({"test_fraction": 0.0}, "test_fraction = 0.0 must be between 0 and 1"),
         ({"test_fraction": 1.0}, "test_fraction = 1.0 must be between 0 and 1"),
         ({"delimiter": "ab"}, 'delimiter = "ab" must be one character'),
+        ({"order": "random"}, 'order = "random" must be "auto", "shuffled", "file" or "time"'),
         ({"split": "by_label"}, 'split = "by_label" must be "iid", "label_skew", .* or "sorted"'),
     ],
 )

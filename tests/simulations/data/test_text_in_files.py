@@ -144,21 +144,6 @@ def test_a_label_or_node_without_a_name_is_refused(tmp_path: Path, column: str) 
         assert f'row 5, column "{column}" is missing' in refusal(File(csv(tmp_path, spoiled["y"], spoiled["node"])))
 
 
-def test_decimal_commas_are_read_with_the_key_and_named_without_it(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{100 + k},25\n" for k in range(8)))
-    for sentence in ({"delimiter": ";", "decimal": ","}, {"delimiter": ";"}, {"decimal": ","}, {}):
-        source = File(tmp_path / "t.csv", **sentence).open(1, 0, 9, None)  # type: ignore[arg-type]
-        assert source.classes is None
-        assert samples(source) == [{k + 0.5: 100.25 + k for k in range(8)}]
-    message = refusal(File(tmp_path / "t.csv", decimal="."), nodes=1)
-    assert 'holds "100,25", which is not a number' in message and 'set stream.decimal = ","' in message
-    message = refusal(File(tmp_path / "t.csv", decimal=".", task="regression"), nodes=1)
-    assert 'set stream.decimal = ","' in message
-    (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{k}\n" for k in range(8)))
-    message = refusal(File(tmp_path / "t.csv", decimal=".", task="regression"), nodes=1)
-    assert 'column "x" holds "0,5"' in message and 'set stream.decimal = ","' in message
-
-
 def test_one_character_cannot_be_both_delimiter_and_decimal_mark(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r'decimal = "," is also the delimiter between fields: set stream.delimiter'):
         File(tmp_path / "t.csv", delimiter=",", decimal=",")
