@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import multiprocessing
 import textwrap
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -26,7 +25,6 @@ from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running import simulation as running
-from kernelswarm.simulations.running.network import build_topology
 
 TABLE: dict[str, Any] = {
     "seed": 3,
@@ -222,30 +220,6 @@ def test_risk_change_is_paired_by_seed_and_circumstances(monkeypatch: pytest.Mon
     assert found.rows()[0].mean["risk_change"] == pytest.approx(5.0)
 
 
-@pytest.mark.usefixtures("sketched")
-def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[Experiment] = []
-
-    def keep(one: Experiment, *_: Any, **__: Any) -> Result:
-        tried.append(one)
-        return invented(one)
-
-    monkeypatch.setattr(comparison_runs, "simulate", keep)
-    monkeypatch.setattr(running, "simulate", keep)
-    graph: nx.Graph[int] = nx.path_graph(2)
-    vary: dict[str, list[Any]] = {
-        "protocol.name": ["consensus", "centralized"],
-        "topology": [{"name": "ring", "nodes": 4}],
-    }
-    compare(experiment(topology=graph), {"protocol.name": vary["protocol.name"]}, jobs=1, out=tmp_path / "out")
-    assert [one.topology for one in tried] == [graph, graph]
-    again = Experiment.from_file(tmp_path / "out" / "experiment.toml")
-    assert set(build_topology(again).graph.edges) == set(graph.edges)
-    tried.clear()
-    compare(experiment(topology=graph), vary, jobs=1)
-    assert all(one.topology != graph for one in tried)
-
-
 def test_a_failed_run_is_recorded_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison_runs, "simulate", invented)
     reports: list[ComparisonProgress] = []
@@ -303,19 +277,6 @@ def test_processes_give_the_same_as_one_and_everything_is_written(tmp_path: Path
     assert {"risk.png", "final.png"} <= {path.name for path in (tmp_path / "out" / "figures").iterdir()}
     with open(tmp_path / "out" / "runs.csv", newline="") as file:
         assert [line["folder"] for line in csv.DictReader(file)] == ["runs/isolated/seed_3", "runs/consensus/seed_3"]
-
-
-@pytest.mark.usefixtures("sketched")
-def test_the_written_experiment_repeats_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "simulate", invented)
-    vary = {"protocol": [{"name": "consensus", "penalty": 0.1}, {"name": "centralized"}]}
-    first = compare(experiment(), vary, seeds=2, jobs=1, out=tmp_path / "out")
-    path = tmp_path / "out" / "experiment.toml"
-    plan = read_compare(path)
-    table = {key: value for key, value in tomllib.loads(path.read_text()).items() if key != "compare"}
-    second = compare(Experiment.from_dict(table), plan.vary, plan.seeds, jobs=1, out=tmp_path / "out", afresh=True)
-    assert second.folder == tmp_path / "out-2"  # what exists is never overwritten
-    assert second.rows() == first.rows() or repr(second.rows()) == repr(first.rows())
 
 
 def test_learners_are_held_against_the_first_where_there_is_one_protocol(monkeypatch: pytest.MonkeyPatch) -> None:

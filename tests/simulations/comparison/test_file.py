@@ -10,16 +10,15 @@ import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.command_line import SMALL, Command
 
 FILE = SMALL.replace('step_size = 0.2\nkernel = { name = "gaussian", bandwidth = 0.1 }', 'kernel = "gaussian"  # wide')
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "small.toml").write_text(f"# ours\n{FILE}")
-    return commands(capsys)
+def call(call: Command) -> Command:
+    Path("small.toml").write_text(f"# ours\n{FILE}")
+    return call
 
 
 def test_the_choice_is_printed_and_written_and_the_rest_stays(call: Command) -> None:

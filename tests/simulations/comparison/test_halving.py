@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,11 +16,8 @@ from kernelswarm.simulations.comparison.candidates import (
     STEP,
     Range,
     candidates,
-    combined,
-    further,
     halve,
     lengths,
-    neighbors,
     onward,
     refine,
 )
@@ -73,32 +69,6 @@ def test_candidates_are_spread_over_every_range() -> None:
         gaps = np.diff([0.0, *shares, 1.0])
         assert gaps.max() < 3.0 / len(shares)  # even numbers would leave 1 / 13, random ones some 0.25
     assert found == candidates(SQUARE)
-
-
-def test_a_neighbour_differs_in_one_key_by_one_step() -> None:
-    here: dict[str, Any] = {"a": 0.1, "b": 32.0}
-    found = neighbors(SQUARE, here)
-    assert Counter(key for beside in found for key in here if beside[key] != here[key]) == {"a": 2, "b": 2}
-    shares = [abs((SQUARE[0].share(beside) or 0.0) - 0.5) for beside in found[:2]]
-    assert shares == pytest.approx([STEP, STEP], abs=0.01)  # values have two digits
-    assert neighbors([Range("a", 1.0, 9.0)], {}) == []  # where the experiment holds no such number
-    assert len(neighbors([Range("a", 1.0, 9.0, now=3.0)], {})) == 2
-
-
-def test_steps_that_help_are_taken_together() -> None:
-    def score(values: dict[str, float]) -> float:
-        return math.log(values["a"] / 0.3) ** 2 + math.log(values["b"] / 10.0) ** 2
-
-    here = {"a": 0.1, "b": 32.0}
-    beside = neighbors(SQUARE, here)
-    together = combined(here, score(here), beside, [score(values) for values in beside])
-    assert together["a"] > here["a"] and together["b"] < here["b"]
-    assert score(together) < min(score(values) for values in beside) < score(here)
-    beyond = further(SQUARE, here, together)
-    for entry in SQUARE:
-        shares = [entry.share(values) or 0.0 for values in (here, together, beyond)]
-        assert shares[2] - shares[1] == pytest.approx(shares[1] - shares[0], abs=0.02)
-    assert combined(here, -1.0, beside, [score(values) for values in beside]) == here
 
 
 class Tried:

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.comparison.pilots import FOLDS, Pilot, SetAside, run
+from kernelswarm.simulations.comparison.pilots import FOLDS, SetAside
 from kernelswarm.simulations.comparison.suggest import suggest
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import Drifting, SineRegression
 from kernelswarm.simulations.data.file import File
-from kernelswarm.simulations.experiment.experiment import Experiment
 
 
 def rows(points: Array) -> set[bytes]:
@@ -82,20 +81,6 @@ def test_an_endless_stream_that_stays_is_measured_on_its_samples_as_they_are() -
     measured = opened.nodes[1].held_out(4000)
     np.testing.assert_array_equal(measured.points, points[::FOLDS][-50:])
     np.testing.assert_array_equal(measured.targets, targets[::FOLDS][-50:])
-
-
-def test_who_follows_a_target_that_moves_is_found_better_than_who_stands_still() -> None:
-    table = {
-        "seed": 3,
-        "rounds": 500,
-        "topology": {"name": "ring", "nodes": 8},
-        "stream": {"name": "drifting", "period": 500.0, "noise": 0.2},
-        "learner": {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.1}},
-        "protocol": "consensus",
-    }
-    still = {**table, "learner": {**table["learner"], "step_size": 0.003}}
-    risks = [run(Pilot(Experiment.from_dict(one), 8, 500, 500, measured=8000)).pooled_risk for one in (table, still)]
-    assert risks[0] < 0.5 * risks[1]
 
 
 def test_too_few_rows_are_refused_in_words(tmp_path: Path) -> None:

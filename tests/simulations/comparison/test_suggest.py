@@ -11,7 +11,7 @@ import pytest
 
 from kernelswarm.simulations.comparison import pilots as module
 from kernelswarm.simulations.comparison.candidates import ALIKE, ranges
-from kernelswarm.simulations.comparison.pilots import Pilot, run, run_all
+from kernelswarm.simulations.comparison.pilots import Pilot, run
 from kernelswarm.simulations.comparison.suggest import Suggestion, suggest
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -61,13 +61,6 @@ def test_a_suggestion_shows_what_is_taken_in_a_few_lines(suggested: Suggestion) 
     assert [line.split(" = ")[0].strip() for line in values] == list(suggested.chosen.values)
 
 
-def test_pilots_come_to_the_same_in_other_processes() -> None:
-    pilots = [Pilot(Experiment.from_dict({**OPEN, "seed": seed}), 3, 8, 24, seed) for seed in range(3)]
-    shares: list[float] = []
-    assert run_all(pilots, 2, shares.append) == run_all(pilots, 1, shares.append)
-    assert shares[-1] == 1.0
-
-
 @pytest.mark.parametrize("pooled", [False, True])
 def test_the_choice_is_no_worse_than_the_experiment_on_what_was_set_aside(pooled: bool) -> None:
     found = suggest(TABLE, everything=True, pooled=pooled, jobs=1)
@@ -79,14 +72,6 @@ def test_the_choice_is_no_worse_than_the_experiment_on_what_was_set_aside(pooled
     least = min(risks[id(trial)] for trial in finals)
     assert risks[id(found.chosen)] <= (1.0 + ALIKE) * least
     assert found.chosen.values["learner.kernel.bandwidth"] < 1.0
-
-
-def test_the_pilots_figures_are_those_of_a_run_on_what_was_set_aside(suggested: Suggestion) -> None:
-    trial = next(trial for trial in suggested.trials if trial.values and trial.rounds == 24)
-    experiment = Experiment.from_dict(OPEN).with_changes(dict(trial.values))
-    assert run(Pilot(experiment, 3, 24, 24)) == trial.figures
-    elsewhere = replace(experiment, seed=1)
-    assert run(Pilot(elsewhere, 3, 24, 24)) != trial.figures
 
 
 def test_small_data_are_set_aside_in_turn(tmp_path: Any) -> None:

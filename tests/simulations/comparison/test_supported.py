@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -263,16 +262,6 @@ def test_a_lead_in_all_seeds_that_is_too_small_asks_for_more_seeds() -> None:
         "chance alone has some such; --seeds 12 tells more",
         hint,
     )
-
-
-def test_the_order_of_runs_changes_no_word() -> None:
-    found = failing(clear(), 1, {3})
-    runs = list(found.runs)
-    random.Random(0).shuffle(runs)
-    other = replace(found, runs=tuple(runs))
-    assert supported(other) == supported(found)
-    assert best(other) == best(found)
-    assert repr(sorted(other.differences(), key=repr)) == repr(sorted(found.differences(), key=repr))
 
 
 def test_sentences_keep_to_the_width() -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,21 +74,6 @@ def test_equal_models_with_other_figures_are_other_runs() -> None:
     found = rows_of([[1.0, 1.5]])  # both have learned nothing, on other data
     found = replace(found, runs=tuple(replace(run, digest="empty") for run in found.runs))
     assert (found.rows()[0].done, found.rows()[0].equal) == (2, ())
-
-
-def test_seeds_that_change_nothing_are_said_under_the_table(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    data = {"x": random.normal(size=(200, 1)), "y": random.normal(size=(200, 1)), "node": np.arange(200) % 4}
-    np.savez(tmp_path / "data.npz", **data)
-    stream = {"name": "file", "path": str(tmp_path / "data.npz")}
-    protocol = {"name": "isolated"}
-    table = {**TABLE, "rounds": 30, "stream": stream, "protocol": protocol}
-    found = compare(Experiment.from_dict(table), {"protocol.name": ["isolated"]}, seeds=2, jobs=1)
-    digests = {run.digest for run in found.runs}
-    distinct = len({run.outcome for run in found.runs})
-    assert all(digests)
-    assert found.rows()[0].done == distinct
-    assert ("equal: " in tables.as_text(found)) == (distinct == 1)
 
 
 # The step, and keys that differ unasked

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.comparison.table_notes import HEADINGS, pair
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.variation import Cell
-from kernelswarm.simulations.records.outcome import CHANGE, LEVEL, METRICS, RANKED, Comparison, Run, step_down
+from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run
 
 LABELS = (("isolated", "ring"), ("consensus, penalty = 0.1", "ring"), ("my_rules:50%", "a|b"))
 
@@ -79,38 +78,6 @@ def test_pair_keeps_the_digits_that_the_deviation_leaves(mean: float, ratio: flo
 )
 def test_pair_reads_well(mean: float, deviation: float, text: str) -> None:
     assert pair(mean, deviation) == text
-
-
-def beats_all(figures: dict[int, list[float]]) -> int | None:
-    """The row that the sign-flip test, stepping down over all pairs, finds lower than each of the others."""
-    pairs = list(combinations(figures, 2))
-    chances = step_down(np.array([np.subtract(figures[high], figures[low]) for low, high in pairs]).T)
-    first = min(figures, key=lambda place: np.mean(figures[place]))
-    return first if all(p <= LEVEL for pair, p in zip(pairs, chances, strict=True) if first in pair) else None
-
-
-@pytest.mark.parametrize("topologies", [("ring", "ring", "ring", "ring"), ("ring", "star", "ring", "star")])
-def test_means_that_beat_all_others_under_the_same_circumstances_are_bold(topologies: tuple[str, ...]) -> None:
-    found = comparison(labels=tuple((str(place), topology) for place, topology in enumerate(topologies)), seeds=8)
-    lines = tables.as_markdown(found).splitlines()
-    header = [cell.strip() for cell in lines[0].strip("|").split("|")]
-    body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:6]]
-    bold_ones = 0
-    for name, heading in HEADINGS.items():
-        if name == "violation":
-            assert heading not in header
-            continue
-        expected: set[int] = set()
-        for topology in set(topologies) if name in (*RANKED, CHANGE) else ():
-            alike = [place for place, row in enumerate(found.rows()) if row.labels[1] == topology]
-            winner = beats_all({place: values(found, place, "risk" if name == CHANGE else name) for place in alike})
-            if winner is not None and not (name == CHANGE and winner == alike[0]):
-                expected.add(winner)
-        column = header.index(heading)
-        assert {place for place, cells in enumerate(body) if cells[column].startswith("**")} == expected, name
-        bold_ones += len(expected)
-    assert bold_ones > 0
-    assert tables.as_latex(found).count(r"\mathbf") == bold_ones
 
 
 def test_latex_prints_every_character_and_its_columns_match() -> None:

@@ -90,13 +90,6 @@ def test_the_ridge_of_classes_is_tried_around_what_auto_stands_for() -> None:
     assert (ridge.low, ridge.high) == (pytest.approx(0.01 * found.ridge), pytest.approx(100.0 * found.ridge))
 
 
-def test_a_bad_ridge_is_mended() -> None:
-    learner = {"name": "newton", "kernel": TABLE["learner"]["kernel"], "ridge": 200.0}
-    stiff = Experiment.from_dict({**TABLE, "learner": learner})
-    given, mended = (compare(stiff, {}, 3, 1, tune=tune) for tune in (False, True))
-    assert risks(mended)[0] < 0.5 * risks(given)[0]
-
-
 def test_the_same_is_found_in_one_process_and_in_two(tuned: Comparison) -> None:
     alone = compare(experiment(step=6.0), VARY, 3, 1, tune=True, pooled=True)
     assert [cell.tuned for cell in alone.cells] == [cell.tuned for cell in tuned.cells]
