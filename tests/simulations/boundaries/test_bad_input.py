@@ -9,7 +9,7 @@ import pytest
 
 from kernelswarm.simulations.core.errors import SYNONYMS, InputError
 from kernelswarm.simulations.experiment.registry import PARTS, find
-from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.command_line import SMALL, Command
 
 MODULES = {
     "not_a_part.py": "class Kernel:\n    pass\nvalue = 3\ndef no_graph():\n    return [1, 2]\n",
@@ -20,12 +20,11 @@ MODULES = {
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "small.toml").write_text(SMALL)
+def call(call: Command) -> Command:
+    Path("small.toml").write_text(SMALL)
     for name, text in MODULES.items():
-        (tmp_path / name).write_text(text)
-    return commands(capsys)
+        Path(name).write_text(text)
+    return call
 
 
 def contents() -> dict[str, bytes]:
@@ -256,33 +255,6 @@ def test_file_that_is_not_there(command: str, path: str, message: str, call: Com
 )
 def test_wrong_words(words: list[str], message: str, call: Command) -> None:
     assert message in refused(call, *words)
-
-
-def test_compare_table_of_the_file_is_checked(call: Command) -> None:
-    for table, message in (
-        ("[compare]\nseed = 3\n", 'compare.seed is not known; did you mean "seeds"?'),
-        ("[compare]\nseeds = 0\n", "compare.seeds = 0 must be a whole number of at least 1"),
-        ("[compare.vary]\nrounds = 3\n", "compare.vary.rounds = 3 must be a list of values to try"),
-    ):
-        Path("small.toml").write_text(SMALL + table)
-        for command in ("compare", "check"):
-            assert message in refused(call, command, "small.toml")
-
-
-def test_damaged_run_is_refused(call: Command) -> None:
-    assert call("run", "small.toml", "--no-figures", "--out", "here").code == 0
-    Path("here/nodes.parquet").write_bytes(b"PAR1")
-    assert "here/nodes.parquet is damaged or was changed: its SHA-256 checksum is not" in refused(call, "plot", "here")
-    Path("here/nodes.parquet").unlink()
-    assert "here is no complete run folder" in refused(call, "plot", "here")
-
-
-def test_data_with_a_hole_is_refused_with_its_place(call: Command) -> None:
-    rows = "\n".join("nan,1" if row == 17 else f"{row / 30},{row % 7}" for row in range(60))
-    Path("data.csv").write_text(f"a,y\n{rows}\n")
-    paragraph = refused(call, "run", "small.toml", "--set", "stream={name='file',path='data.csv',task='regression'}")
-    assert "data.csv" in paragraph and "row 18, " in paragraph and "is missing" in paragraph
-    assert "'a'" in paragraph or '"a"' in paragraph or "column a" in paragraph
 
 
 @pytest.mark.parametrize(

@@ -20,17 +20,16 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import METHODS, PARTS, find
 from kernelswarm.simulations.records.run_folder import load, read
 from kernelswarm.simulations.running.simulation import resume
-from tests.helpers.command_line import SMALL, Command, commands, paragraph
+from tests.helpers.command_line import SMALL, Command, paragraph
 
 LONG = "x" * 300
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
+def call(call: Command) -> Command:
     Path("small.toml").write_text(SMALL)
     Path("loop").symlink_to("loop")
-    return commands(capsys)
+    return call
 
 
 @pytest.mark.parametrize("path", ["", " ", LONG, f"{LONG}/x", "loop", "loop/x", "a\0b"])

@@ -20,15 +20,14 @@ from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.checkout import ROOT
-from tests.helpers.command_line import SMALL, Answer, Command, commands
+from tests.helpers.command_line import SMALL, Answer, Command
 from tests.helpers.drivers import driving
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
+def call(call: Command) -> Command:
     Path("small.toml").write_text(SMALL)
-    return commands(capsys)
+    return call
 
 
 def killed_as_it_begins() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kernelswarm import Experiment, InputError, listed_parts_only, load_model, resume, run
 from kernelswarm.simulations.experiment.registry import PARTS, find
-from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.command_line import SMALL, Command
 
 OWN = """\
 from dataclasses import dataclass
@@ -26,15 +26,14 @@ class Own(Consensus):
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def call(call: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The command line in a folder with an experiment and a module that leaves a trace when it is imported."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "own_of_safe", raising=False)
-    (tmp_path / "own_of_safe.py").write_text(OWN.format(str(tmp_path / "imported")))
-    (tmp_path / "small.toml").write_text(SMALL)
-    (tmp_path / "own.toml").write_text(SMALL.replace('"consensus"', '"own_of_safe:Own"'))
-    return commands(capsys)
+    Path("own_of_safe.py").write_text(OWN.format(str(Path("imported").absolute())))
+    Path("small.toml").write_text(SMALL)
+    Path("own.toml").write_text(SMALL.replace('"consensus"', '"own_of_safe:Own"'))
+    return call
 
 
 def refused(path: str) -> str:

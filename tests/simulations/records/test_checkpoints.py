@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,30 +87,13 @@ def test_a_file_is_a_numpy_archive_without_pickles(taken: Checkpoint, tmp_path: 
     assert zipfile.ZipFile(path).testzip() is None
 
 
-def places() -> Iterator[Any]:
-    for name, share in [("header", 0.0), ("first entry", 0.001), ("middle", 0.5), ("directory", 0.99)]:
-        yield pytest.param(lambda size, share=share: int(share * size), id=name)
-    for name, back in [("end of the directory", 64 + 22), ("comment length", 64 + 1), ("checksum", 64), ("end", 1)]:
-        yield pytest.param(lambda size, back=back: size - back, id=name)
-
-
-@pytest.mark.parametrize("bit", [0, 7])
-@pytest.mark.parametrize("place", list(places()))
-def test_a_flipped_bit_is_noticed(place: Any, bit: int, taken: Checkpoint, tmp_path: Path) -> None:
-    path = write(taken, tmp_path)
-    content = bytearray(path.read_bytes())
-    content[place(len(content))] ^= 1 << bit
-    path.write_bytes(content)
-    with pytest.raises(Damaged, match="its checksum does not match its content"):
-        checkpoints.read(path)
-
-
 def test_flipped_bits_are_noticed_wherever_they_are(taken: Checkpoint, tmp_path: Path) -> None:
     path = write(taken, tmp_path)
     content = path.read_bytes()
-    for place in np.random.default_rng(0).integers(0, len(content), 100):
+    ends = [0, *(len(content) - back for back in (64 + 22, 64 + 1, 64, 1))]  # of the archive, and of the checksum
+    for place in [*ends, *np.random.default_rng(0).integers(0, len(content), 60)]:
         path.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
-        with pytest.raises(Damaged):
+        with pytest.raises(Damaged, match="its checksum does not match its content"):
             checkpoints.read(path)
 
 

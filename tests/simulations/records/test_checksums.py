@@ -13,7 +13,6 @@ from kernelswarm import read_run
 from kernelswarm.simulations.core import files
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.records.measurements import StoredTable
 from kernelswarm.simulations.records.run_folder import FILES
 from kernelswarm.simulations.running.simulation import resume, run
 
@@ -108,21 +107,6 @@ def unfinished(tmp_path: Path) -> Path:
         simulate(experiment(), observe, checkpoints)
     checkpoints.close()
     return checkpoints.folder
-
-
-def test_a_stream_may_end_anywhere(tmp_path: Path) -> None:
-    folder = unfinished(tmp_path)
-    stream = folder / "measured" / "nodes.arrows"
-    content = stream.read_bytes()
-    whole = {name: column.copy() for name, column in StoredTable(stream).items()}
-    seen = set()
-    for end in range(0, len(content), 97):
-        stream.write_bytes(content[:end])
-        rows = len(StoredTable(stream).get("round", ()))
-        seen.add(rows)
-        for name, column in StoredTable(stream).items():
-            np.testing.assert_array_equal(column, whole[name][:rows])
-    assert 0 in seen and len(seen) >= 2
 
 
 def test_a_finished_run_that_goes_on_can_be_read_all_the_time(finished: Path, tmp_path: Path) -> None:

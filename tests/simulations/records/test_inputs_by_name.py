@@ -131,16 +131,6 @@ def test_what_holds_no_numbers_is_refused_by_its_column() -> None:
             model.predict({"warmth": X[:, 0], "depth": values})
 
 
-def test_a_model_file_with_other_columns_than_its_function_is_refused(tmp_path: Path) -> None:
-    model = simulate(data={**COLUMNS, "y": Y}, **KEYS, stream={"standardize": False}).model(0)
-    save_model(model, tmp_path / "model.npz")
-    arrays = dict(np.load(tmp_path / "model.npz"))
-    arrays["description"] = np.array(str(arrays["description"]).replace('"warmth", ', ""))
-    np.savez(tmp_path / "model.npz", **arrays)
-    with pytest.raises(ValueError, match="inputs has 1 column, and the function has 2 inputs"):
-        load_model(tmp_path / "model.npz")
-
-
 def test_incremental_estimators_need_the_features_that_every_sample_had() -> None:
     model = IncrementalClassifier(PolkClassifier(random_state=0), first=40)
     for k, row in enumerate(X):

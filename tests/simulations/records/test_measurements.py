@@ -31,7 +31,7 @@ from kernelswarm.simulations.records.measurements import (
 from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running.simulation import resume, run, simulate
-from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.command_line import SMALL, Command
 from tests.helpers.drivers import driving
 
 GENERATOR = np.random.default_rng(7)
@@ -156,10 +156,9 @@ def test_rows_wait_in_memory_while_the_disk_is_full(tmp_path: Path, monkeypatch:
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "small.toml").write_text(SMALL)
-    return commands(capsys)
+def call(call: Command) -> Command:
+    Path("small.toml").write_text(SMALL)
+    return call
 
 
 def kill_after(evaluations: int, *changes: str) -> Path:

@@ -220,6 +220,34 @@ def corrupt(path: Path) -> None:
         ),
         (spoiled(lambda arrays: arrays.update(classes=np.arange(3)), Logistic()), r"classes has shape \(3,\), must be"),
         (spoiled(lambda arrays: arrays.update(weights=np.ones((12, 2))), Hinge()), "weights has 2 columns, must be 1"),
+        (spoiled(described(function=["cosines"])), "must be the name of a kind"),
+        (spoiled(described(version="2")), "has version 2"),
+        (spoiled(described(kernel={"name": "gaussian", "bandwidth": "median"})), "must have a number in place"),
+        (
+            spoiled(described(kernel={"name": "gaussian", "bandwidth": [1.0, 2.0, 3.0]})),
+            "takes 3 inputs, and",
+        ),
+        *(
+            (
+                spoiled(lambda arrays, text=text: arrays.update(description=np.array(text))),
+                "description is not JSON text",
+            )
+            for text in ("[" * 100_000, "1" * 5000)
+        ),
+        *(
+            (
+                spoiled(lambda arrays, two=two: arrays.update(classes=np.array(two)), Logistic()),
+                "must be 2 different",
+            )
+            for two in ([1.0, 1.0], ["a", "a"], [0.0, np.nan], [1j, 2j])
+        ),
+        *(
+            (
+                spoiled(described(temperature=value), Hinge()),
+                r"temperature = .* must be a positive number",
+            )
+            for value in (0.0, -1.0, "warm", True, float("inf"))
+        ),
     ],
 )
 def test_wrong_files_are_refused(tmp_path: Path, write: Callable[[Path], None], message: str) -> None:
@@ -279,19 +307,6 @@ def test_wrong_nodes_and_folders_are_refused(run: Path, tmp_path: Path) -> None:
         load(tmp_path / "single.npz", node=1)
     with pytest.raises(InputError, match="there is no model file"):
         load(tmp_path / "nothing", node=1)
-
-
-def test_a_curve_shows_the_function_and_its_dictionary() -> None:
-    axes = Figure().subplots()
-    drawn = model(inputs=1)
-    x = np.linspace(-2.0, 2.0, 50)
-    plot_model(drawn, axes, x[:, np.newaxis], np.zeros(50))
-    samples, curve, dictionary = axes.lines
-    grid = np.asarray(curve.get_xdata())
-    np.testing.assert_array_equal(curve.get_ydata(), drawn.predict(grid[:, np.newaxis]))
-    np.testing.assert_array_equal(dictionary.get_xdata(), drawn.points[:, 0])
-    np.testing.assert_array_equal(samples.get_xdata(), x)
-    assert grid.min() < -2.0 < 2.0 < grid.max()
 
 
 @pytest.mark.parametrize(("loss", "label"), [(Logistic(), "probability"), (Hinge(), "value")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 import runpy
 import shutil
@@ -117,16 +116,6 @@ def test_labels_and_probabilities_are_the_same(
     description, arrays = elsewhere["read"](tmp_path / "model.npz")
     np.testing.assert_array_equal(elsewhere["predict"](description, arrays, x), estimator.predict(x))
     agree(elsewhere["probabilities"](description, arrays, x), estimator.predict_proba(x))
-
-
-def test_a_model_travels_as_json(tmp_path: Path, elsewhere: dict[str, Any]) -> None:
-    x, y = data()
-    model = KernelRegressor(30, random_state=0).fit(x, y).model_
-    description, arrays = written(model, tmp_path / "model.npz", elsewhere)
-    text = json.dumps({"description": description, **{name: array.tolist() for name, array in arrays.items()}})
-    there = {name: np.array(entry) for name, entry in json.loads(text).items() if name != "description"}
-    assert there.keys() == arrays.keys()
-    assert all(np.array_equal(there[name], arrays[name]) for name in arrays)
 
 
 def test_words_and_times_are_refused_and_not_taken_for_numbers(tmp_path: Path, elsewhere: dict[str, Any]) -> None:

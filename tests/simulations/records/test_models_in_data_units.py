@@ -21,7 +21,6 @@ from kernelswarm import (
     load_model,
     plot_model,
     read_run,
-    resume,
     run,
     save_model,
     write_run,
@@ -145,6 +144,7 @@ def test_damaged_units_in_a_model_file_are_refused(tmp_path: Path) -> None:
             {"inputs": {"columns": ["a"], "mean": [0.0], "deviation": [1.0]}},
             "inputs has 1 means, and the function has 2",
         ),
+        ({"inputs": {"columns": ["a"]}}, "inputs has 1 column, and the function has 2 inputs"),
         ({"inputs": {"columns": [], "mean": [0.0, 1.0], "deviation": [1.0, 0.0]}}, "deviation must be positive"),
         (
             {"inputs": {"columns": [], "mean": [0.0, None], "deviation": [1.0, 1.0]}},
@@ -225,25 +225,6 @@ def test_images_are_predicted_from_their_bytes(tmp_path: Path) -> None:
     model = simulate(Experiment.from_dict(settings)).model(0)
     assert model.classes is not None and model.classes.tolist() == [4, 5]
     assert np.mean(model.predict(images) == labels) > 0.95
-
-
-def test_a_resumed_run_has_the_same_names_and_models(tmp_path: Path) -> None:
-    data = Data()
-    keys = data.write(tmp_path, data.y)
-    whole = run(experiment(keys), tmp_path / "whole").result
-    folder = run(experiment(keys, rounds=30, checkpoint_every=30), tmp_path / "parts").folder
-    again = resume(folder, ["rounds=60"]).result
-    assert again.summary["digest"] == whole.summary["digest"]
-    for column in ("node", "name", "round", "error"):
-        assert again.nodes[column].tolist() == whole.nodes[column].tolist()
-    assert np.array_equal(again.model("north").predict(data.x), whole.model("north").predict(data.x))
-
-
-def test_one_learner_for_all_nodes_has_the_name_of_none(tmp_path: Path) -> None:
-    data = Data()
-    result = simulate(experiment(data.write(tmp_path, data.y), protocol="centralized"))
-    assert result.model().node is None
-    assert np.std(result.model().predict(data.x)) > 1.0
 
 
 def test_figures_name_nodes_classes_and_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

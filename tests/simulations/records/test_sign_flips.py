@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import permutation_test
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.records.outcome import FLIPS, step_down
@@ -42,16 +41,6 @@ def test_p_values_are_those_of_the_definition(seeds: int, tests: int, seed: int)
     assert step_down(differences) == pytest.approx(by_definition(differences))
 
 
-def test_a_single_test_is_the_permutation_test_of_paired_samples() -> None:
-    random = np.random.default_rng(3)
-    for seeds in (4, 6, 9):
-        one, other = random.lognormal(size=(2, seeds))
-        known = permutation_test(
-            (one, other), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples", n_resamples=np.inf
-        )
-        assert step_down((one - other)[:, None]) == pytest.approx(known.pvalue)
-
-
 @pytest.mark.parametrize("seeds", range(1, 12))
 def test_equal_differences_are_no_more_certain_than_their_signs(seeds: int) -> None:
     assert step_down(np.full((seeds, 3), 0.5)) == pytest.approx(2.0 ** (1 - seeds))
@@ -76,7 +65,7 @@ def rows(kind: str, random: np.random.Generator, count: int, seeds: int) -> Arra
 KINDS = ("normal", "of many sizes", "heavy tails", "skewed", "fails or not", "counted errors")
 
 
-@pytest.mark.parametrize("count", [2, 5, 16])
+@pytest.mark.parametrize("count", [2, 16])
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_is_called_a_difference_in_at_most_one_group_of_twenty(kind: str, count: int) -> None:
     random = np.random.default_rng(7)

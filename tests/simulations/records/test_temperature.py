@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassHinge
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records import model_files
 from kernelswarm.simulations.records.model import MOST, Model, ProgressiveValues, fitted, probabilities
 from kernelswarm.simulations.records.run_folder import load
@@ -106,14 +103,3 @@ def test_a_file_keeps_the_temperature(tmp_path: Path) -> None:
     assert not model(None).has_probabilities
     with pytest.raises(ValueError, match="gives no probabilities: train with a logistic loss, or an estimator"):
         model(None).predict_proba(x)
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, "warm", True, float("inf")])
-def test_a_file_with_a_senseless_temperature_is_refused(tmp_path: Path, value: Any) -> None:
-    path = tmp_path / "model.npz"
-    model_files.save(model(0.3), path)
-    arrays = dict(np.load(path))
-    description = json.loads(str(arrays["description"]))
-    np.savez(path, **{**arrays, "description": np.array(json.dumps({**description, "temperature": value}))})
-    with pytest.raises(InputError, match=r"temperature = .* must be a positive number, of a classifier"):
-        load(path)
