@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelswarm.agents.learners.polk import Polk
@@ -96,17 +93,6 @@ def test_batches_continue_where_the_last_one_ended() -> None:
     np.testing.assert_array_equal(parts.predict(x), whole.predict(x))
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
-@pytest.mark.parametrize("classes", [2, 4])
-def test_classifier_batches_continue_too(loss: str, classes: int) -> None:
-    x, y = sectors(classes)
-    keys = {"bandwidth": 1.0, "step_size": 1.0, "budget": 0.1}
-    whole = PolkClassifier(loss, **keys, epochs=1, shuffle=False).fit(x, y)
-    parts = PolkClassifier(loss, **keys).partial_fit(x[:1], y[:1], classes=np.unique(y))
-    parts.partial_fit(x[1:], y[1:])
-    np.testing.assert_array_equal(parts.decision_function(x), whole.decision_function(x))
-
-
 def test_seeds_decide_the_shuffle_and_fit_starts_afresh() -> None:
     x, y = sine()
     first = PolkRegressor(random_state=3).fit(x, y)
@@ -114,13 +100,6 @@ def test_seeds_decide_the_shuffle_and_fit_starts_afresh() -> None:
     np.testing.assert_array_equal(first.predict(x), again.predict(x))
     np.testing.assert_array_equal(first.predict(x), first.fit(x, y).predict(x))
     assert np.any(first.predict(x) != PolkRegressor(random_state=4).fit(x, y).predict(x))
-
-
-def test_regressor_learns_a_sine() -> None:
-    x, y = sine(1000)
-    model = PolkRegressor(bandwidth=0.15, random_state=0).fit(x, y)
-    assert model.score(*sine(500, seed=1)) > 0.95
-    assert model.model_order_ < 30
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "multiclass_logistic", "multiclass_hinge"])
@@ -261,13 +240,6 @@ def test_targets_of_several_columns_share_one_dictionary() -> None:
         model.partial_fit(x, y)
 
 
-def test_works_in_pipelines_and_searches() -> None:
-    x, y = sine()
-    steps = make_pipeline(StandardScaler(), PolkRegressor(random_state=0))
-    search = GridSearchCV(steps, {"polkregressor__bandwidth": np.logspace(-1, 0.5, 3)}, cv=3).fit(x, y)
-    assert search.best_score_ > 0.9
-
-
 def test_the_model_taken_from_an_estimator_stays_as_it_was() -> None:
     x, y = sine()
     estimator = PolkRegressor(epochs=1, random_state=0).fit(x, y)
@@ -289,17 +261,6 @@ def test_saved_classifiers_predict_the_same(tmp_path: Path, kind: Any, loss: str
     model = load(tmp_path / "trees.npz")
     assert np.all(model.predict(x) == estimator.predict(x))
     assert np.all(model.predict_proba(x) == estimator.predict_proba(x))
-
-
-@pytest.mark.parametrize("columns", [None, 1, 2])
-def test_saved_regressors_predict_the_same(tmp_path: Path, columns: int | None) -> None:
-    x, y = sine()
-    targets = y if columns is None else np.column_stack([y] * columns)
-    estimator = PolkRegressor("absolute", kernel="matern", random_state=0).fit(x, targets)
-    estimator.save(tmp_path / "sine.npz")
-    model = load(tmp_path / "sine.npz")
-    assert model.predict(x).shape == estimator.predict(x).shape
-    assert np.all(model.predict(x) == estimator.predict(x))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import make_moons
-from sklearn.ensemble import AdaBoostClassifier
 
 from kernelswarm import (
     IncrementalClassifier,
@@ -154,20 +152,6 @@ def test_weights_of_one_and_rows_of_weight_zero_change_no_bit(estimator: Any) ->
             streams[2] = pickle.loads(pickle.dumps(streams[2]))
     np.testing.assert_array_equal(answers(streams[0], x), answers(streams[1], x))
     np.testing.assert_array_equal(answers(streams[0], x), answers(streams[2], x))
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_heavier_samples_are_met_better(estimator: Any) -> None:
-    x, y, _ = data(600)
-    left = x[:, 0] < 0.5
-    contrary = np.concatenate([y, -y])  # every point twice, with two targets that exclude each other
-    weights = np.concatenate([np.where(left, 12.0, 1.0), np.where(left, 1.0, 12.0)])
-    aims = targets(estimator, contrary)
-    model = clone(estimator).fit(np.concatenate([x, x]), aims, sample_weight=weights)
-    wanted = np.where(left, aims[:600], aims[600:])
-    score = model.score(x, wanted)
-    other = clone(estimator).fit(np.concatenate([x, x]), aims, sample_weight=13.0 - weights).score(x, wanted)
-    assert score > 0.5 > other + 0.2
 
 
 @dataclass(frozen=True)
@@ -319,16 +303,6 @@ def test_numbers_of_the_users_stand_beside_weights_as_they_are(scale: float) -> 
     np.testing.assert_allclose(alike.predict(x), steps.predict(x), atol=1e-9)
 
 
-def test_whole_weights_are_so_many_rows_to_second_order_steps() -> None:
-    x, y, weights = data(60)
-    counts = np.ceil(weights).astype(int)
-    keys: dict[str, Any] = {"bandwidth": 0.3, "ridge": 0.1, "budget": {"epsilon": 0.0}, "batch_size": 1}
-    model = KernelRegressor(step_size=0.1, shuffle=False, **keys)
-    rows = np.repeat(np.arange(60), counts)
-    weighted, repeated = (clone(model).fit(x, y, counts), clone(model).fit(x[rows], y[rows]))
-    np.testing.assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-5)
-
-
 @pytest.mark.parametrize("pair", [(1.0, 1e-12), (1e100, 1e-300)])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
@@ -365,13 +339,6 @@ def test_weights_beyond_the_range_of_the_first_rows_are_refused(kind: Any) -> No
     if kind is KernelRegressor:
         model.partial_fit(x[120:121], y[120:121], sample_weight=[0.999e27])
         assert model.predict(x[120:121]) == pytest.approx(y[120:121], abs=1e-3)
-
-
-@pytest.mark.parametrize("estimator", [KernelClassifier(4, random_state=0), PolkClassifier(random_state=0)])
-def test_boosting_is_worth_its_weights(estimator: Any) -> None:
-    x, y = make_moons(400, noise=0.2, random_state=1)
-    one, many = clone(estimator), AdaBoostClassifier(estimator, n_estimators=20, random_state=0)
-    assert many.fit(x[:240], y[:240]).score(x[240:], y[240:]) >= one.fit(x[:240], y[:240]).score(x[240:], y[240:])
 
 
 @pytest.mark.parametrize(

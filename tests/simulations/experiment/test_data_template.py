@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +72,6 @@ def test_numbers_with_decimals_are_classes_where_they_count(call: Command, targe
         assert experiment.to_dict()["stream"]["task"] == "classification"
         labels = simulate(experiment).data.classes
         assert labels is not None and ", ".join(f"{label:g}" for label in labels) == numbered
-
-
-def test_many_whole_numbers_are_quantities(call: Command) -> None:
-    np.savez("data.npz", x=np.ones((300, 1)), y=np.arange(300))
-    assert "a regression" in call("init", "--data", "data.npz").out
-    text = as_text(simulate(Experiment.from_file("experiment.toml").with_changes({"stream.task": "auto"})))
-    sentence = '"y" has 300 different whole numbers, taken for quantities: stream.task = "classification"'
-    assert sentence in " ".join(text.split())
-    np.savez("few.npz", x=np.ones((7, 1)), y=[210_000, 180_000, 305_000, 180_000, 99_000, 150_000, 410_000])
-    assert "a regression" in call("init", "few.toml", "--data", "few.npz").out
 
 
 def test_inputs_of_too_many_words_are_left_out_and_one_that_is_mistyped_is_refused(call: Command) -> None:
@@ -267,16 +256,6 @@ def test_gaps_do_not_move_stations_and_words_do_not_place_them(call: Command, pl
         "station,x,pos_y,y\n" + "\n".join(f"s{k % 3},w{k % 3},{k % 3},{k}.5" for k in range(90))
     )
     assert "network: ring" in call("init", "words.toml", "--data", "words.csv", "--nodes", "station").out
-
-
-def test_names_of_nodes_and_columns_of_any_letters_make_a_file_that_is_read(call: Command) -> None:
-    names = ["a\nb", '<&"$_', "Zoë, Potsdam", "#"]
-    rows = [[names[k % 4], k % 4, (k % 4) ** 2, "wo\nrd", k % 7 / 3] for k in range(80)]
-    with Path("data.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["stat$ion", "x", "y", "two\nlines = 3", "te\nmp"], *rows])
-    answer = call("init", "--data", "data.csv", "--nodes", "stat$ion", "--target", "te\nmp")
-    assert answer.code == 0, answer.err
-    assert len(simulate(Experiment.from_file("experiment.toml")).graph) == 4
 
 
 def test_keys_that_say_how_the_data_are_read_are_given_and_written(call: Command) -> None:

@@ -68,39 +68,6 @@ def test_resolved_tables_survive_a_file(topology: str, protocol: str, tmp_path: 
     assert Experiment.from_file(path).to_dict() == experiment.to_dict()
 
 
-def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
-    table = {**BASE, "node": [{"nodes": [0, 2], "learner": {"kernel": {"bandwidth": 0.5}}}]}
-    experiment = Experiment.from_dict(table)
-    resolved = experiment.to_dict()
-    assert resolved["protocol"] == {
-        "name": "consensus",
-        "penalty": 0.5,
-        "as_published": True,
-        "replay": 0.0,
-        "replay_buffer": 50,
-        "robust": "none",
-        "certainty": 0.0,
-    }
-    sound = experiment.with_changes({"protocol.as_published": False}).to_dict()["protocol"]
-    assert sound == {
-        "name": "consensus",
-        "penalty": 0.5,
-        "form": "symmetric",
-        "step": "implicit",
-        "distance": "squared",
-        "replay": 0.0,
-        "replay_buffer": 50,
-        "robust": "none",
-        "certainty": 0.0,
-        "as_published": False,
-    }
-    assert resolved["backend"] == {"name": "serial", "threads": "auto"}
-    assert resolved["node"] == [{**table["node"][0], "data": True}]
-    path = tmp_path / "config.toml"
-    path.write_text(tomli_w.dumps(resolved))
-    assert Experiment.from_file(path) == experiment
-
-
 def test_users_modules_lie_beside_the_file(file: Path) -> None:
     (file.parent / "beside_kernels.py").write_text(
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Sine:\n    period: float = 1.0\n"

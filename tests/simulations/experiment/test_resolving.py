@@ -15,9 +15,8 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.policy_evaluation import PolicyEvaluation
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, resolved_learner
-from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance, relevance
-from kernelswarm.agents.parts.budgets import Parsimony, PerSample
+from kernelswarm.agents.parts.budgets import PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Hinge, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Relative
@@ -97,18 +96,6 @@ def test_compiled_rounds_with_lengths_have_the_bits_of_methods(name: str) -> Non
     for node, arrays in found[0].items():
         for key, array in arrays.items():
             np.testing.assert_array_equal(array, found[1][node][key])
-
-
-def test_a_compiled_pass_with_lengths_is_single_steps() -> None:
-    points, targets = smooth(200, 3)
-    learner = Polk(kernel=Matern(LENGTHS), step_size=Constant(0.2), budget=Parsimony(0.2))
-    fast, slow = learner.init(3, 1), learner.init(3, 1)
-    passes.learn(learner, fast, points, targets)
-    for n in range(len(points)):
-        own = learner.evaluate(slow, points[n : n + 1])
-        learner.step(slow, [own], [learner.gradient(slow, own, targets[n : n + 1])], None, targets[n : n + 1])
-    np.testing.assert_array_equal(fast.function.points, slow.function.points)
-    np.testing.assert_array_equal(fast.function.weights, slow.function.weights)
 
 
 # --- what the words stand for
