@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import PARTS
@@ -24,7 +20,7 @@ from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running import simulation as running
 from kernelswarm.simulations.running.simulation import Progress, simulate
-from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.command_line import SMALL, Command
 
 DIVERGING = [
     "learner.step_size=0.5",
@@ -36,11 +32,10 @@ DIVERGING = [
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
+def call(call: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("COLUMNS", "100")
-    (tmp_path / "small.toml").write_text(SMALL)
-    return commands(capsys)
+    Path("small.toml").write_text(SMALL)
+    return call
 
 
 def sets(changes: list[str]) -> list[str]:
@@ -169,23 +164,6 @@ def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
 
 
 @pytest.mark.usefixtures("sketched")
-def test_compare_of_another_experiment_is_refused_where_the_folder_is_named(call: Command) -> None:
-    words = ["--vary", "protocol.name=isolated,consensus", "--jobs", "1"]
-    call("compare", "small.toml", *words)
-    refused = call("compare", "small.toml", *words, "--out", "runs/small-compare", "--set", "learner.batch_size=2")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err.startswith(
-        "kernelswarm: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 and was 1: "
-    )
-    numbered = call("compare", "small.toml", *words, "--set", "learner.batch_size=2")
-    assert numbered.code == 0 and numbered.out.endswith("runs/small-compare-2/runs: 2 new\n")
-    assert numbered.err == (
-        "kernelswarm: warning: runs/small-compare holds a comparison of another experiment: learner.batch_size is 2 "
-        "and was 1: this one goes to runs/small-compare-2\n"
-    )
-
-
-@pytest.mark.usefixtures("sketched")
 def test_compare_takes_what_it_varies_from_the_file(call: Command) -> None:
     open_protocol = re.sub(r"\[protocol\][^[]*", "", SMALL)
     assert "protocol" not in open_protocol
@@ -205,15 +183,6 @@ def test_compare_with_failed_runs_shows_the_table_and_says_so(call: Command) -> 
     assert answer.code == 1
     assert answer.err == "kernelswarm: 1 of 2 runs failed; the table gives their reasons\n"
     assert "diverged in round" in answer.out and "false" in answer.out
-
-
-@pytest.mark.usefixtures("blank")
-def test_plot_draws_one_run_into_its_folder(call: Command) -> None:
-    call("run", "small.toml", "--no-figures", "--out", "here")
-    answer = call("plot", "here")
-    assert (answer.code, answer.err) == (0, "")
-    drawn = [Path(line) for line in answer.out.splitlines()]
-    assert drawn and all(path.is_file() and path.parent == Path("here/figures") for path in drawn)
 
 
 @pytest.mark.usefixtures("sketched")
@@ -372,31 +341,3 @@ def test_version_is_one_line(call: Command) -> None:
 
 def word(**more: Any) -> Progress:
     return replace(Progress("running", 120, 500, None, 1234.0, remaining=200.0), **more)
-
-
-def test_progress_shows_pace_remaining_time_risk_and_order() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=160)
-    with progress.watch_run(quiet=False, console=console) as observe:
-        assert observe is not None
-        observe(word(phase="starting", done=3, total=20, rounds_per_second=0.0))
-        observe(word())
-        observe(word(phase="evaluating", row={"risk": 0.51234, "model_order": 17.0}))
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    shown = file.getvalue()
-    assert "120/500" in shown and "1,234 rounds/s" in shown and "3 min 20 s to go" in shown
-    assert "risk 0.5123, model order 17.0" in shown
-
-
-def test_progress_of_a_comparison_counts_runs() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=160)
-    with progress.watch_comparison(quiet=False, console=console) as observe:
-        assert observe is not None
-        report: Any = SimpleNamespace(
-            done=3, total=12, failed=1, share=0.3, latest="isolated, seed 0: done", remaining=200.0
-        )
-        observe(report)
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    shown = file.getvalue()
-    assert "3 of 12 runs, 1 failed" in shown and "3 min 20 s to go" in shown and "isolated, seed 0: done" in shown

@@ -8,7 +8,6 @@ import shlex
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 
@@ -22,14 +21,13 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import catalogue
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.experiment.templates import EXAMPLES
-from tests.helpers.command_line import Command, commands
+from tests.helpers.command_line import Command
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
+def call(call: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("COLUMNS", "100")
-    return commands(capsys)
+    return call
 
 
 def test_every_command_shows_examples_that_it_understands(call: Command) -> None:
@@ -189,19 +187,12 @@ def test_init_takes_one_kind_of_experiment_at_a_time(call: Command) -> None:
         assert not Path("experiment.toml").exists()
 
 
-def test_init_for_data_whose_rows_name_their_nodes(call: Command) -> None:
-    random = np.random.default_rng(0)
-    rows = [f"{k % 3 + 10},{x:.4f},{np.sin(x):.4f}" for k, x in enumerate(random.normal(size=90))]
-    Path("data.csv").write_text("station,a,level\n" + "\n".join(rows) + "\n")
-    answer = call("init", "--data", "data.csv", "--target", "level", "--nodes", "station")
-    assert (answer.code, answer.err) == (0, "")
-    assert "at 3 nodes that the rows name" in answer.out and "1 input," in answer.out
-    checked = call("check", "experiment.toml")
-    assert (checked.code, checked.err) == (0, "")
-    few = ["--set", "rounds=3", "--out", "here", "--no-figures"]
-    assert call("run", "experiment.toml", *few).code == 0
-    refused = call("init", "other.toml", "--data", "data.csv", "--target", "level", "--nodes", "staton")
-    assert refused.code == 2 and 'did you mean "station"?' in refused.err and not Path("other.toml").exists()
+def test_init_refuses_columns_of_nodes_that_are_not_there(call: Command) -> None:
+    Path("data.csv").write_text("station,level\n" + "".join(f"{k % 3 + 10},{k / 7:.4f}\n" for k in range(90)))
     Path("data.svm").write_text("".join(f"{k % 2} 1:{k}\n" for k in range(40)))
-    refused = call("init", "other.toml", "--data", "data.svm", "--nodes", "station")
-    assert refused.code == 2 and 'nodes = "station": svmlight files have no column' in refused.err
+    for words, message in (
+        (["data.csv", "--target", "level", "--nodes", "staton"], 'did you mean "station"?'),
+        (["data.svm", "--nodes", "station"], 'nodes = "station": svmlight files have no column'),
+    ):
+        refused = call("init", "--data", *words)
+        assert refused.code == 2 and message in refused.err and not Path("experiment.toml").exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from matplotlib.image import imread
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import cells, curves, functions, plots, style
+from kernelswarm.simulations.figures import cells, functions, plots, style
 from kernelswarm.simulations.figures.learned import rebuild
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result, Series, over_nodes
@@ -219,32 +218,6 @@ def test_configuration_that_cannot_be_built_is_warned_about(tmp_path: Path) -> N
     with pytest.warns(UserWarning, match="a_learner_of_another_version"):
         drawn = plots.draw(result, tmp_path)
     assert "functions.png" not in names(drawn)
-
-
-def test_legends_and_titles_cover_no_data(
-    tmp_path: Path, laid_out: list[Figure], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plots.draw(believable("proximity"), tmp_path / "a")
-    plots.draw_many([believable(name, seed=k) for name in ("isolated", "proximity") for k in (0, 1)], tmp_path / "b")
-    monkeypatch.setattr(curves, "learning_curves", lambda sheet, result: None)  # of which they have no others
-    plots.draw(believable("consensus", SINE), tmp_path / "c")
-    monkeypatch.setattr(functions, "PANELS", 5)  # which fill no row whole, and leave a node out
-    plots.draw(believable("proximity", FIELD), tmp_path / "d")
-    assert len(laid_out) > 15
-    assert len(laid_out[-1].axes) == 5
-    for figure in laid_out:
-        panels = [ax.get_window_extent() for ax in figure.axes]
-        legends = [*figure.legends, *(legend for ax in figure.axes if (legend := ax.get_legend()))]
-        texts = [text for text in [*figure.texts, *(ax.title for ax in figure.axes)] if text.get_text()]
-        boxes = [item.get_window_extent() for item in [*legends, *texts]]
-        for box in boxes:
-            assert not any(box.overlaps(panel.padded(-2)) for panel in panels)
-            assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
-        for ax in figure.axes:
-            for axis in (ax.xaxis, ax.yaxis):
-                shown = [label for label in axis.get_ticklabels() if label.get_visible() and label.get_text()]
-                spans = [label.get_window_extent() for label in shown]
-                assert not any(a.padded(-1).overlaps(b.padded(-1)) for a, b in pairwise(spans))
 
 
 def test_every_protocol_keeps_its_colour_in_any_company() -> None:
