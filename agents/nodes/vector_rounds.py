@@ -267,7 +267,7 @@ def slot_of(t: int, values: Array) -> int:
     return t if values.shape[0] > 1 else 0
 
 
-@force_inline
+@inline_always
 def given_of(i: int, t: int, degree: int, sent: int, network: VectorNetwork) -> PhaseArguments:
     """Return the arguments of a phase of node i, with its samples t and so many vectors of neighbours, and ``sent``
     numbers of its own; the step's sizes are filled in."""
