@@ -18,21 +18,25 @@ from kernelswarm.inside_numba import COMPILES
 _codegen: Any = cgutils
 
 
-def _view(array: Any, sizes: int) -> Any:
-    """Return the signature and the code of a view with ``dimensions`` dimensions."""
-    kind = types.Array(array.dtype, sizes, "C")
+def _view(array: Any, sizes: int, units: int = 0, whole_rows: bool = False) -> Any:
+    """Return the signature and the code of a view with so many ``sizes``, the length of the array's rows behind them
+    for ``whole_rows``; its place is counted in entries of the last ``units`` axes."""
+    kind = types.Array(array.dtype, sizes + whole_rows, "C")
     signature = kind(array, *[types.intp] * (1 + sizes))
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = context.make_array(signature.args[0])(context, builder, arguments[0])
         part = context.make_array(kind)(context, builder)
         size = context.get_constant(types.intp, 8)
-        shape, stride = list(arguments[2:]), size
+        lengths = _codegen.unpack_tuple(builder, whole.shape, array.ndim)
+        place, shape, stride = arguments[1], [*arguments[2:], *lengths[-1:] * whole_rows], size
+        for length in lengths[array.ndim - units :]:
+            place = builder.mul(place, length)
         strides: list[Any] = []
         for length in reversed(shape):
             strides.insert(0, stride)
             stride = builder.mul(stride, length)
-        data = builder.gep(whole.data, [arguments[1]])
+        data = builder.gep(whole.data, [place])
         context.populate_array(part, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
         return part._getvalue()
 
@@ -60,6 +64,18 @@ if not COMPILES:
     def cube(array: AnyArray, start: int, count: int, rows: int, columns: int) -> AnyArray:
         """Return the (count, rows, columns) numbers from a place in the array on."""
         return array.reshape(-1)[start : start + count * rows * columns].reshape(count, rows, columns)
+
+    def line_of(array: AnyArray, place: int, size: int) -> AnyArray:
+        """Return the first (size,) numbers of a row, by its place among all rows of the array."""
+        return line(array, place * array.shape[-1], size)
+
+    def rows_of(array: AnyArray, place: int, count: int) -> AnyArray:
+        """Return ``count`` rows from one on, by its place among all rows of the array."""
+        return table(array, place * array.shape[-1], count, array.shape[-1])
+
+    def table_of(array: AnyArray, place: int, count: int) -> AnyArray:
+        """Return the first ``count`` rows of a matrix, by its place among all matrices of the array."""
+        return rows_of(array, place * array.shape[-2], count)
 
     def read_only(array: AnyArray) -> AnyArray:
         return array
@@ -113,6 +129,21 @@ else:
     def cube(typing_context: Any, array: Any, start: Any, count: Any, rows: Any, columns: Any) -> Any:
         """Return the (count, rows, columns) numbers from a place in the array on."""
         return _view(array, 3)
+
+    @intrinsic
+    def line_of(typing_context: Any, array: Any, place: Any, size: Any) -> Any:
+        """Return the first (size,) numbers of a row, by its place among all rows of the array."""
+        return _view(array, 1, units=1)
+
+    @intrinsic
+    def rows_of(typing_context: Any, array: Any, place: Any, count: Any) -> Any:
+        """Return ``count`` rows from one on, by its place among all rows of the array."""
+        return _view(array, 1, units=1, whole_rows=True)
+
+    @intrinsic
+    def table_of(typing_context: Any, array: Any, place: Any, count: Any) -> Any:
+        """Return the first ``count`` rows of a matrix, by its place among all matrices of the array."""
+        return _view(array, 1, units=2, whole_rows=True)
 
     @intrinsic
     def read_only(typing_context: Any, array: Any) -> Any:

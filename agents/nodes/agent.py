@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelswarm.agents.arithmetic.views import cube, table
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox, LastSent, recalled, remembered
+from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.nodes.node import DivergenceError, Draws, Node
 from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.arrays import AnyArray, Array
@@ -125,6 +125,10 @@ class Agent(Node):
 # A node on unreliable links that may sleep.
 
 
+REMEMBERED = "lossy.drawn", "lossy.predicted", "lossy.last_sent"
+"""How the names begin of what a node remembers in a snapshot."""
+
+
 class LossyAgent(Agent):
     """A node on unreliable links or with a clock of its own.
 
@@ -147,17 +151,15 @@ class LossyAgent(Agent):
         self.conditions = conditions
         self._neighborhood = neighborhood
         self.inbox = Inbox(conditions, neighborhood, self.neighbors)
-        self.drawn: dict[int, tuple[Array, Array]] = {}
-        """The node's own samples by the round in which it sent their points."""
-        self.predicted: dict[int, Array] = {}
-        """What its function predicted there before it learned from them, by the same rounds."""
+        self.memory: dict[str, AnyArray] = {}
+        """Its samples by the rounds in which it sent their points, its predictions there before it learned from them,
+        and its last answers to neighbours, as snapshots have them; none at first."""
         self.sent_at = NO_ANSWER, NO_ANSWER
         """The rounds in which it sent the points that it learns from next, and all later rounds."""
         self.received_at = np.full(degree, NO_ANSWER)
         """The rounds in which the neighbours' points were drawn that it has evaluated."""
         self.used = np.full((degree, 2), NO_ANSWER)
         """The rounds of the last messages whose answers, and whose own values, it has learned from."""
-        self.last_sent: list[LastSent | None] = [None] * degree
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
 
@@ -179,8 +181,7 @@ class LossyAgent(Agent):
             "lossy.quiet": self.quiet.copy(),
             "lossy.traffic": tally.traffic.copy(),
         }
-        arrays |= remembered(self.drawn, self.predicted, self.last_sent) | self.inbox.arrays()
-        return arrays | super().further_arrays()
+        return arrays | self.memory | self.inbox.arrays | super().further_arrays()
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
         """Take over what :meth:`further_arrays` returned."""
@@ -189,7 +190,7 @@ class LossyAgent(Agent):
         self.received_at, self.used = arrays["lossy.received_at"].copy(), arrays["lossy.used"].copy()
         self.quiet = arrays["lossy.quiet"].copy()
         self.tally.traffic = arrays["lossy.traffic"].copy()
-        self.drawn, self.predicted, self.last_sent = recalled(arrays, len(self.neighbors))
+        self.memory = {name: array for name, array in arrays.items() if name.startswith(REMEMBERED)}
         self.inbox.take_over(arrays)
         super().take_further(arrays)
 

@@ -249,17 +249,6 @@ class Kept(NamedTuple):
     last_sent_values: Array  # (E, n, C)
 
 
-class VectorExchange(NamedTuple):
-    """What nodes that send vectors keep of the messages received and sent."""
-
-    sent_at: Integers  # (V,) the rounds in which their present vectors were ready to be sent
-    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
-    quiet: Booleans  # (V,) whether they had nothing new to send then
-    used: Integers  # (E,) the rounds of the last vectors received
-    asks: Booleans  # (E,) whether the node asks the neighbour
-    asked: Booleans  # (E,) whether the neighbour asks the node
-
-
 class Counts(NamedTuple):
     """Counts of messages, steps and samples."""
 
@@ -338,6 +327,22 @@ class LossyExchange(NamedTuple):
     kept: Kept
     counts: Counts
     terms: Terms
+
+
+class VectorExchange(NamedTuple):
+    """The further arguments of rounds of nodes that send vectors or mixture weights on unreliable links."""
+
+    mail: Mail
+    counts: Counts
+    terms: Terms
+    sent_at: Integers  # (V,) the rounds in which their present vectors were ready to be sent
+    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
+    quiet: Booleans  # (V,) whether they had nothing new to send then
+    used: Integers  # (E,) the rounds of the last vectors received
+    asks: Booleans  # (E,) whether the node asks the neighbour
+    asked: Booleans  # (E,) whether the neighbour asks the node
+    everywhere: bool  # whether messages go to neighbours too that do not ask
+    message: float  # bytes
 
 
 class Realized(NamedTuple):

@@ -1,6 +1,7 @@
 """The arrays of compiled rounds, filled from the agents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -26,17 +27,15 @@ from kernelswarm.agents.nodes.arrays import (
     Links,
     LossyWork,
     Mail,
-    Realized,
     Received,
     Sums,
     Terms,
     Workspace,
-    ends_of,
 )
-from kernelswarm.agents.nodes.inbox import NO_ANSWER, SILENT, Packet, coarse
+from kernelswarm.agents.nodes.inbox import SILENT, parted
 from kernelswarm.agents.nodes.node import PRIMING, Node, Tally
 from kernelswarm.agents.parts.plain_parts import compares_alike, loss_form
-from kernelswarm.arrays import Array, Booleans, Integers
+from kernelswarm.arrays import AnyArray, Array, Booleans, Integers
 from kernelswarm.protocols.compiled import (
     ADVANCE,
     CONSTRAINT_VALUES,
@@ -50,7 +49,7 @@ from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.callbacks import array_of, keep_for
 from kernelswarm.protocols.links.arrivals import EdgeFacts
 from kernelswarm.protocols.links.clocks import forgets
-from kernelswarm.protocols.links.distortion import EXACT, QUANTILE
+from kernelswarm.protocols.links.distortion import QUANTILE
 from kernelswarm.protocols.links.faults import SpokenFaults
 from kernelswarm.protocols.links.realization import NODE, Conditions, Realization, keys_of
 from kernelswarm.protocols.replay import certainty_of, replay_of
@@ -61,21 +60,10 @@ NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS, 0.0
 
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
     """Return the functions and the numbers of a protocol for these links."""
-    none = Coupling(
-        functions=np.full(5, NONE),
-        tools=np.zeros(0, dtype=np.int64),
-        numbers=np.zeros(0),
-        rows=0,
-        duals=-1,
-        tolerances=-1,
-        symmetric=rule.form == "symmetric",
-        implicit=rule.step == "implicit",
-        sends_duals=False,
-        compares_losses=False,
-        certainty=0.0,
-    )
+    symmetric, implicit = rule.form == "symmetric", rule.step == "implicit"
     if form is None:
-        return none
+        none = np.zeros(0, dtype=np.int64)
+        return Coupling(np.full(5, NONE), none, np.zeros(0), 0, -1, -1, symmetric, implicit, False, False, 0.0)
     functions = [
         NONE if function is None else address(function, signature)
         for function, signature in (
@@ -86,13 +74,15 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
             (form.judge, JUDGE),
         )
     ]
-    return none._replace(
+    return Coupling(
         functions=array_of(functions),
         tools=array_of(form.tools),
         numbers=np.asarray(form.numbers, dtype=np.float64),
         rows=len(links.state) // max(len(links.other), 1),
         duals=-1 if form.duals is None else form.duals,
         tolerances=-1 if form.tolerances is None else form.tolerances,
+        symmetric=symmetric,
+        implicit=implicit,
         sends_duals=bool(rule.sends_duals),
         compares_losses=bool(rule.compares_losses),
         certainty=certainty_of(rule),
@@ -267,19 +257,21 @@ def with_spare(orders: Sequence[int]) -> Integers:
     return np.asarray(np.add(orders, np.maximum(SPARE, np.floor_divide(orders, 4))), dtype=np.int64)
 
 
+def zeros(names: str, sizes: Mapping[str, int], kind: Any = np.float64, value: int = 0) -> dict[str, Any]:
+    """Return arrays by their names, which stand before their shapes: ``points SVn`` has ``sizes["S"]`` rows, and so
+    on. All entries are ``value``."""
+    make: Any = partial(np.full, fill_value=value) if value else np.zeros  # memory of zeros is taken when written
+    each = (entry.split() for entry in names.split(", "))
+    return {name: make([sizes[letter] for letter in shape], dtype=kind) for name, shape in each}
+
+
 def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Received:
     """Return room for the messages of a round, of the agents and the outside nodes, ``places`` in all."""
     size, outputs, answers = sent_points(agents), agents[0].outputs, len(links.sent)
     certain = bool(certainty_of(agents[0].rule))
-    return Received(
-        values=np.zeros((places, size, outputs)),
-        answers=np.zeros((answers, size, outputs)),
-        row_sums=np.zeros((places, size)),
-        answer_row_sums=np.zeros((answers, size)),
-        duals=links.sent,
-        variances=np.zeros((places * certain, size)),
-        answer_variances=np.zeros((answers * certain, size)),
-    )
+    sizes = {"P": places, "A": answers, "n": size, "C": outputs, "c": places * certain, "a": answers * certain}
+    found = zeros("values PnC, answers AnC, row_sums Pn, answer_row_sums An, variances cn, answer_variances an", sizes)
+    return Received(**found, duals=links.sent)
 
 
 def workspace(
@@ -287,45 +279,22 @@ def workspace(
 ) -> Workspace:
     """Return the working memory of rounds with steps on up to ``points`` points and ``sizes`` step sizes each; it has
     ``rows`` rows of up to ``columns`` columns."""
-    first, widest, size = agents[0], int(np.diff(links.start).max(initial=0)), sent_points(agents)
-    inputs, outputs, late = first.width, first.outputs, 0 if ideal else widest
+    first, widest = agents[0], int(np.diff(links.start).max(initial=0))
     taught = points if certainty_of(first.rule) else 0
+    known = {"n": sent_points(agents), "p": first.width, "C": first.outputs, "N": points, "R": columns, "b": rows}
+    known |= {"d": widest, "k": sizes, "t": taught, "o": 2 * first.outputs + 1}
+    known |= {"l": 0 if ideal else widest, "v": 0 if ideal else taught}
+    lossy = LossyWork(
+        **zeros("answer_at l, earlier_at l, predicted_at l, values_at l", known, np.int64, ABSENT),
+        **zeros("earlier_samples l, earlier_sent l, values_sent l", known, np.int64),
+        **zeros("answer_share l, values_share l, duals l, answers lnC, pull lnC, bounds ln", known),
+        **zeros("pair_row_sums n, variances v, answer_variances ln", known),
+    )
     return Workspace(
-        points=np.zeros((points, inputs)),
-        rows=np.zeros((rows, columns)),
-        values=np.zeros((points, outputs)),
-        gradients=np.zeros((points, outputs)),
-        row_sums=np.zeros(points),
-        rates=np.zeros(points),
-        stiffness=np.zeros(points),
-        pull=np.zeros((widest, size, outputs)),
-        bounds=np.zeros((widest, size)),
-        pair_row_sums=np.zeros((widest, size)),
-        pulling=np.zeros((size, outputs)),
-        constraint_values=np.zeros(widest),
-        differences=np.zeros(widest),
-        excess_loss=np.zeros(widest),
-        losses=np.zeros(size),
-        sizes=np.zeros(sizes),
-        lossy=LossyWork(
-            answer_at=np.full(late, ABSENT),
-            answer_share=np.zeros(late),
-            earlier_at=np.full(late, ABSENT),
-            earlier_samples=np.zeros(late, dtype=np.int64),
-            earlier_sent=np.zeros(late, dtype=np.int64),
-            predicted_at=np.full(late, ABSENT),
-            values_at=np.full(late, ABSENT),
-            values_sent=np.zeros(late, dtype=np.int64),
-            values_share=np.zeros(late),
-            duals=np.zeros(late),
-            answers=np.zeros((late, size, outputs)),
-            pull=np.zeros((late, size, outputs)),
-            bounds=np.zeros((late, size)),
-            pair_row_sums=np.zeros(size),
-            variances=np.zeros(0 if ideal else taught),
-            answer_variances=np.zeros((late, size)),
-        ),
-        taught=np.zeros((taught, 2 * outputs + 1)),
+        **zeros("points Np, rows bR, values NC, gradients NC, row_sums N, rates N, stiffness N, pull dnC", known),
+        **zeros("bounds dn, pair_row_sums dn, pulling nC, constraint_values d, differences d, excess_loss d", known),
+        **zeros("losses n, sizes k, taught to", known),
+        lossy=lossy,
     )
 
 
@@ -459,18 +428,6 @@ def realization_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int
     return Realization(agents[0].conditions, np.array(labels[: len(agents)], dtype=np.int64), facts)
 
 
-def realized_from(realization: Realization, now: int) -> tuple[Realized, int]:
-    """Return what links and clocks do in some rounds, and the place of round ``now`` there; they are ideal while the
-    network is primed, without messages where later rounds lack some."""
-    nodes, edges = len(realization.awake), len(realization.deliveries)
-    if now < PRIMING:
-        awake = np.ones((nodes, PRIMING), dtype=np.bool_)
-        active = np.full((edges, PRIMING), realization.every == 1)
-        return Realized(awake, np.zeros((edges, PRIMING), dtype=np.int64), active, -PRIMING), now
-    place = realization.look(now - PRIMING)  # which may draw more rounds
-    return Realized(realization.awake, realization.deliveries, realization.active, realization.first), place
-
-
 def mail_of(agents: Sequence[OnLinks], links: Links, places: Mapping[int, int], layout: MessageLayout) -> Mail:
     """Return the messages of the agents' inboxes in slots."""
     first, now = agents[0], agents[0].now
@@ -478,75 +435,51 @@ def mail_of(agents: Sequence[OnLinks], links: Links, places: Mapping[int, int], 
     mail = empty_mail(slots, nodes, edges, sent, layout)
     own_parts = mail.own, mail.own_row_sums, mail.own_variances, mail.evaluated
     answer_parts = mail.answers, mail.answer_row_sums, mail.answer_variances, mail.answered_points
-    for i, agent in enumerate(agents):
-        for d in range(len(agent.neighbors)):
-            e = int(links.start[i]) + d
-            mail.last[e], latest = agent.inbox.last[d], agent.inbox.latest[d]
-            if latest is not None:
-                mail.latest_sent[links.other[e]] = len(latest)
-                mail.latest[links.other[e], : len(latest)] = latest
-            for at, packet in agent.inbox.packets[d].items():
-                then, sender = at % slots, links.other[e]
-                prompt, count = packet.carried == at, len(packet.points)
-                (mail.points if prompt else mail.before)[then, sender, :count] = packet.points
-                (mail.sent if prompt else mail.evaluated)[then, sender] = count
-                mail.carried[then, e], mail.previous[then, sender] = packet.carried, packet.previous
-                mail.answered[then, e], mail.due[then, e] = packet.answered, packet.due
-                if packet.due >= now:
-                    mail.arriving[packet.due % slots, e] += at >= PRIMING
-                mail.duals[then, links.reverse[e]] = packet.dual
-                _put(packet.own, then, sender, *own_parts)
-                _put(packet.answer, then, e, *answer_parts)
+    for i, kept in enumerate(agent.inbox.arrays for agent in agents):
+        if not kept:
+            continue
+        there = slice(int(links.start[i]), int(links.start[i + 1]))
+        mail.last[there], others = kept["inbox.last"], links.other[there][kept["inbox.known"]].tolist()
+        for j, points in zip(others, parted("inbox.latest", kept), strict=True):
+            mail.latest_sent[j], mail.latest[j, : len(points)] = len(points), points
+        own, answers = iter(parted("inbox.own", kept)), iter(parted("inbox.answers", kept))
+        known = (kept[f"inbox.{name}"].tolist() for name in ("heads", "there", "duals"))
+        for head, (mine, theirs), dual, points in zip(*known, parted("inbox.points", kept), strict=True):
+            e, at, due, carried, previous, answered = head
+            e, then = there.start + e, at % slots
+            sender, prompt, count = links.other[e], carried == at, len(points)
+            (mail.points if prompt else mail.before)[then, sender, :count] = points
+            (mail.sent if prompt else mail.evaluated)[then, sender] = count
+            mail.carried[then, e], mail.previous[then, sender] = carried, previous
+            mail.answered[then, e], mail.due[then, e] = answered, due
+            if due >= now:
+                mail.arriving[due % slots, e] += at >= PRIMING
+            mail.duals[then, links.reverse[e]] = dual
+            if mine:
+                _put(next(own), then, sender, *own_parts)
+            if theirs:
+                _put(next(answers), then, e, *answer_parts)
     return mail
 
 
-def send_again(
-    mail: Mail,
-    links: Links,
-    realization: Realization,
-    now: int,
-    sends: Booleans,
-    vectors: Array,
-    asked: Booleans,
-) -> None:
-    """Put what nodes sent in the round before ``now`` in its slot: vectors (V, n) of those that sent any, (V,), on the
-    edges, (E,), on which others ask for them."""
-    if not now:
-        return
-    slot, (realized, place) = (now - 1) % len(mail.points), realized_from(realization, now - 1)
-    mail.points[slot, : len(sends), 0][sends] = vectors[sends]
-    mail.previous[slot, : len(sends)][sends] = NO_ANSWER
-    mail.answered[slot, links.reverse[sends[ends_of(links)] & realized.active[:, place] & asked]] = NO_ANSWER
-    mail.deliveries[slot] = realized.deliveries[:, place]
+def sizes_of(layout: MessageLayout) -> dict[str, int]:
+    """Return how many points a message has at most, their numbers, and those of values."""
+    return {"n": layout.size, "p": layout.width, "C": layout.outputs}
 
 
 def empty_mail(slots: int, nodes: int, edges: int, sent: int, layout: MessageLayout) -> Mail:
     """Return slots without messages, for ``edges`` on which nodes receive and ``sent`` on which they answer, nodes of
     other blocks included."""
-    size, width, outputs, certain = layout.size, layout.width, layout.outputs, layout.certain
+    known = sizes_of(layout) | {"S": slots, "V": nodes, "E": edges, "A": sent}
+    known |= {"c": nodes * layout.certain, "a": sent * layout.certain, "s": nodes * layout.symmetric}
     return Mail(
-        points=np.zeros((slots, nodes, size, width)),
-        sent=np.full((slots, nodes), size),
-        samples=np.zeros((slots, nodes), dtype=np.int64),
-        own=np.zeros((slots, nodes, size, outputs)),
-        evaluated=np.zeros((slots, nodes), dtype=np.int64),
-        own_row_sums=np.zeros((slots, nodes, size)),
-        own_variances=np.zeros((slots, nodes * certain, size)),
-        previous=np.full((slots, nodes), SILENT),
-        before=np.zeros((slots, nodes if layout.symmetric else 0, size, width)),
-        latest=np.zeros((nodes if layout.symmetric else 0, size, width)),
-        latest_sent=np.zeros(nodes, dtype=np.int64),
-        carried=np.full((slots, edges), ABSENT),
-        last=np.full(edges, ABSENT),
-        answers=np.zeros((slots, sent, size, outputs)),
-        answer_row_sums=np.zeros((slots, sent, size)),
-        answer_variances=np.zeros((slots, sent * certain, size)),
-        answered_points=np.zeros((slots, sent), dtype=np.int64),
-        answered=np.full((slots, sent), SILENT),
-        duals=np.zeros((slots, sent)),
-        deliveries=np.zeros((slots, edges), dtype=np.int64),
-        due=np.full((slots, edges), ABSENT),
-        arriving=np.zeros((slots, edges), dtype=np.int64),
+        **zeros("points SVnp, own SVnC, own_row_sums SVn, own_variances Scn, before Ssnp, latest snp", known),
+        **zeros("answers SAnC, answer_row_sums SAn, answer_variances San, duals SA", known),
+        **zeros("samples SV, evaluated SV, latest_sent V, answered_points SA", known, np.int64),
+        **zeros("deliveries SE, arriving SE", known, np.int64),
+        **zeros("carried SE, last E, due SE", known, np.int64, ABSENT),
+        **zeros("previous SV, answered SA", known, np.int64, SILENT),
+        **zeros("sent SV", known, np.int64, layout.size),
     )
 
 
@@ -564,40 +497,23 @@ def empty_kept(
     samples, targets, columns : int
         b, q and R.
     """
-    size, width, outputs, certain = layout.size, layout.width, layout.outputs, layout.certain
+    known = sizes_of(layout) | {"V": nodes, "E": edges, "M": memory, "b": samples, "q": targets, "R": columns, "2": 2}
+    known |= {"N": (nodes + edges) * layout.size, "c": nodes * layout.certain, "e": edges * layout.certain}
     return Kept(
-        points=np.zeros((nodes, memory, size, width)),
-        targets=np.zeros((nodes, memory, samples, targets)),
-        samples=np.zeros((nodes, memory), dtype=np.int64),
-        sent=np.zeros((nodes, memory), dtype=np.int64),
-        drawn_at=np.full((nodes, memory), ABSENT),
-        predicted=np.zeros((nodes, memory, size, outputs)),
-        learning=np.zeros(nodes, dtype=np.int64),
-        own_points=np.zeros((nodes, size, width)),
-        own_targets=np.zeros((nodes, samples, targets)),
-        own_samples=np.zeros(nodes, dtype=np.int64),
-        own_sent=np.zeros(nodes, dtype=np.int64),
-        following=np.zeros(nodes, dtype=np.int64),
-        begun=np.full(nodes, ABSENT),
-        values=np.zeros((nodes, size, outputs)),
-        rows=np.zeros(((nodes + edges) * size, columns)),
-        row_sums=np.zeros((nodes, size)),
-        variances=np.zeros((nodes * certain, size)),
-        products=np.zeros((nodes, 2)),
-        received_at=np.full(edges, ABSENT),
-        received_points=np.zeros((edges, size, width)),
-        received_sent=np.zeros(edges, dtype=np.int64),
-        received_values=np.zeros((edges, size, outputs)),
-        received_row_sums=np.zeros((edges, size)),
-        received_variances=np.zeros((edges * certain, size)),
-        used=np.full((edges, 2), ABSENT),
-        asks=np.zeros(edges, dtype=np.bool_),
-        asked=np.zeros(edges, dtype=np.bool_),
-        quiet=np.zeros(edges, dtype=np.bool_),
-        last_sent=np.full(edges, ABSENT),
-        last_sent_points=np.zeros((edges, size, width)),
-        last_sent_values=np.zeros((edges, size, outputs)),
+        **zeros("points VMnp, targets VMbq, predicted VMnC, own_points Vnp, own_targets Vbq, values VnC", known),
+        **zeros("rows NR, row_sums Vn, variances cn, products V2, received_points Enp, received_values EnC", known),
+        **zeros("received_row_sums En, received_variances en, last_sent_points Enp, last_sent_values EnC", known),
+        **zeros("samples VM, sent VM, learning V, own_samples V, own_sent V, following V", known, np.int64),
+        **zeros("received_sent E", known, np.int64),
+        **zeros("drawn_at VM, begun V, received_at E, used E2, last_sent E", known, np.int64, ABSENT),
+        **zeros("asks E, asked E, quiet E", known, np.bool_),
     )
+
+
+def rows_by(arrays: Mapping[str, AnyArray], name: str, *parts: str) -> Iterator[tuple[Any, ...]]:
+    """Yield numbers and, for each of them, the matrices in some parts, as snapshots have both."""
+    if name in arrays:
+        yield from zip(arrays[name].tolist(), *(parted(name + part, arrays) for part in parts), strict=True)
 
 
 def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
@@ -613,90 +529,45 @@ def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
         kept.own_sent[i], kept.own_samples[i] = len(agent.points), len(agent.targets)
         kept.own_points[i, : len(agent.points)] = agent.points
         kept.own_targets[i, : len(agent.targets)] = agent.targets
-        for at, (points, targets) in agent.drawn.items():
+        for at, points, targets in rows_by(agent.memory, "lossy.drawn", "_points", "_targets"):
             place = i, at % memory
             kept.drawn_at[place], kept.sent[place], kept.samples[place] = at, len(points), len(targets)
             kept.points[place][: len(points)], kept.targets[place][: len(targets)] = points, targets
-        for at, values in agent.predicted.items():
+        for at, values in rows_by(agent.memory, "lossy.predicted", "_values"):
             kept.predicted[i, at % memory, : len(values)] = values
         for d, points in enumerate(agent.received_points):
             e, count = int(links.start[i]) + d, len(points)
             kept.received_at[e], kept.used[e], kept.quiet[e] = agent.received_at[d], agent.used[d], agent.quiet[d]
             kept.received_sent[e], kept.received_points[e, :count] = count, points
-            last_sent = agent.last_sent[d]
-            if last_sent is not None:
-                count = kept.last_sent[e] = len(last_sent.points)
-                kept.last_sent_points[e, :count], kept.last_sent_values[e, :count] = last_sent
+        for d, points, values in rows_by(agent.memory, "lossy.last_sent", "_points", "_values"):
+            e, count = int(links.start[i]) + d, len(points)
+            kept.last_sent[e] = count
+            kept.last_sent_points[e, :count], kept.last_sent_values[e, :count] = points, values
     return kept
 
 
 def counts_of(agents: Sequence[OnLinks], links: Links) -> Counts:
     """Return the counts as they stand in the agents."""
-    edges = len(links.other)
-    traffic = np.zeros((edges, 4), dtype=np.int64)
-    constraint_rounds = np.zeros(edges, dtype=np.int64)
-    for i, agent in enumerate(agents):
+    known = {"V": len(agents), "E": len(links.other), "4": 4}
+    names = "traffic E4, constraint_rounds E, learned V, completed V, cursor V, scalars V"
+    counts = Counts(**zeros(names, known, np.int64), bytes=np.zeros(len(agents)))
+    counts.completed[:] = [agent.round for agent in agents]
+    for i, tally in enumerate(agent.tally for agent in agents):
         own = slice(int(links.start[i]), int(links.start[i + 1]))
-        constraint_rounds[own] = agent.tally.constraint_rounds
-        if agent.tally.traffic is not None:
-            traffic[own] = agent.tally.traffic
-    return Counts(
-        traffic=traffic,
-        constraint_rounds=constraint_rounds,
-        learned=np.zeros(len(agents), dtype=np.int64),
-        completed=np.array([agent.round for agent in agents], dtype=np.int64),
-        cursor=np.zeros(len(agents), dtype=np.int64),
-        scalars=np.zeros(len(agents), dtype=np.int64),
-        bytes=np.zeros(len(agents)),
-    )
+        counts.constraint_rounds[own] = tally.constraint_rounds
+        if tally.traffic is not None:
+            counts.traffic[own] = tally.traffic
+    return counts
 
 
 def _put(
-    message: Array | None, slot: int, place: int, values: Array, row_sums: Array, variances: Array, counts: Integers
+    message: Array, slot: int, place: int, values: Array, row_sums: Array, variances: Array, counts: Integers
 ) -> None:
     """Copy a message's values (n, C) and, where they are sent, row sums (n,) and variances (n,), and their number."""
-    if message is not None:
-        outputs, count = values.shape[3], len(message)
-        counts[slot, place], values[slot, place, :count] = count, message[:, :outputs]
-        if message.shape[1] > outputs:
-            row_sums[slot, place, :count] = message[:, outputs]
-        if message.shape[1] > outputs + 1:
-            variances[slot, place, :count] = message[:, outputs + 1]
-
-
-def packets_of(
-    mail: Mail, links: Links, e: int, layout: MessageLayout, now: int, reach: int, bits: int
-) -> dict[int, Packet]:
-    """Return the messages of an edge that a node keeps before round ``now``, by the rounds in which they were sent."""
-    slots, sender = len(mail.points), int(links.other[e])
-    found: dict[int, Packet] = {}
-    for at in range(max(0, now - 1 - reach), now - 1):
-        slot = at % slots
-        if mail.due[slot, e] == ABSENT:
-            continue
-        own = answer = None
-        previous, answered = int(mail.previous[slot, sender]), int(mail.answered[slot, e])
-        evaluated = slice(int(mail.evaluated[slot, sender]))
-        if layout.symmetric and previous >= 0:
-            own = _joined((slot, sender, evaluated), layout, mail.own, mail.own_row_sums, mail.own_variances)
-        if answered >= 0:
-            there = slot, e, slice(int(mail.answered_points[slot, e]))
-            answer = _joined(there, layout, mail.answers, mail.answer_row_sums, mail.answer_variances)
-        dual = float(mail.duals[slot, links.reverse[e]]) if layout.sends_duals else 0.0
-        if bits != EXACT:
-            dual = float(coarse(np.array([dual]))[0])
-        carried = int(mail.carried[slot, e])
-        points = mail.points[slot, sender, : mail.sent[slot, sender]]
-        if carried == previous:
-            points = mail.before[slot, sender, evaluated]
-        found[at] = Packet(int(mail.due[slot, e]), carried, previous, answered, sealed(points), own, answer, dual)
-    return found
-
-
-def _joined(there: tuple[int, int, slice], layout: MessageLayout, values: Array, *behind: Array) -> Array:
-    """Undo :func:`_put`."""
-    columns = [part[there] for part in behind[: int(layout.limited) + int(layout.certain)]]
-    return sealed(np.column_stack([values[there], *columns]))
+    outputs, count = values.shape[3], len(message)
+    counts[slot, place], values[slot, place, :count] = count, message[:, :outputs]
+    for part, column in zip((row_sums, variances), message.T[outputs:], strict=False):
+        part[slot, place, :count] = column
 
 
 def sealed(array: Array) -> Array:

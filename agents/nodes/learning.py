@@ -14,6 +14,7 @@ from kernelswarm.agents.arithmetic.abi import (
     ROOM,
     GradientArguments,
     StepArguments,
+    evaluate_at,
     gradient_at,
     inner_at,
     loss_derivatives_at,
@@ -23,10 +24,11 @@ from kernelswarm.agents.arithmetic.abi import (
     taught_step_at,
 )
 from kernelswarm.agents.arithmetic.scratch import Scratch, capacity_of, put_back
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import line, line_of, rows_of, table, table_of
 from kernelswarm.agents.nodes.arrays import (
     ADVANCE,
     DONE,
+    EVALUATE,
     GRADIENT,
     INNER,
     JUDGE,
@@ -42,7 +44,7 @@ from kernelswarm.agents.nodes.arrays import (
     Received,
     answer_over,
 )
-from kernelswarm.agents.nodes.pulling import constraints_of, pull_at_replayed, pulls_at_neighbors_of, pulls_of
+from kernelswarm.agents.nodes.pulling import constraints_of, edges_of, pull_at_replayed, pulls_at_neighbors_of, pulls_of
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import advance_at, judge_at
 from kernelswarm.protocols.core.addresses import NONE, Compiled
@@ -70,17 +72,25 @@ class OwnPoints(NamedTuple):
 
 
 @force_inline
-def learner_of(i: int, network: Network) -> LearnerArguments:
+def learner_of(i: int, network: Any) -> LearnerArguments:
     """Return views of the arguments of node i's learner and of its loss."""
     states, kinds = network.states, network.kinds
     kind = kinds.of[i]
     return LearnerArguments(
-        line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
-        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
+        line_of(kinds.tools, kind, kinds.tools.shape[1]),
+        line_of(kinds.numbers, kind, kinds.number_counts[kind]),
         line(states.storage, states.begins[i], states.lengths[i]),
-        line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
-        line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind]),
+        line_of(states.counts, i, states.counts.shape[1]),
+        line_of(kinds.loss_numbers, kind, kinds.loss_number_counts[kind]),
     )
+
+
+@force_inline
+def evaluate_in(i: int, points: Array, rows: Array, values: Array, network: Any) -> None:
+    """Evaluate node i's function at points, and keep their rows."""
+    tools, numbers, state, counts, _ = learner_of(i, network)
+    evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
+    evaluate(tools, numbers, state, counts, points, rows, values)
 
 
 @force_inline
@@ -104,13 +114,13 @@ def judge(i: int, targets: Array, completed: int, network: Network) -> None:
     links, coupling, work, size = network.links, network.coupling, network.work, targets.shape[0]
     if coupling.functions[JUDGE] == NONE:
         return
-    begin, degree = links.start[i], links.start[i + 1] - links.start[i]
-    losses, zeros = line(work.losses, 0, size), table(work.pulling, 0, size, work.pulling.shape[1])
+    degree = links.start[i + 1] - links.start[i]
+    losses, zeros = line(work.losses, 0, size), rows_of(work.pulling, 0, size)
     zeros[:] = 0.0
     loss_values = loss_values_at(network.kinds.functions[network.kinds.of[i], LOSS_VALUES])
     loss_values(learner_of(i, network).loss_numbers, zeros, targets, losses)
     judge_at(coupling.functions[JUDGE])(
-        table(links.state, coupling.rows * begin, coupling.rows, degree),
+        edges_of(i, network),
         line(work.differences, 0, degree),
         line(work.excess_loss, 0, degree if coupling.compares_losses else 0),
         total(losses) / size,
@@ -127,7 +137,7 @@ def following(ideal: bool) -> Compiled:
         """Update the link states of node i's edges by the protocol, and sum their constraint values."""
         links, coupling, sums, work = network.links, network.coupling, network.sums, network.work
         begin, degree = links.start[i], links.start[i + 1] - links.start[i]
-        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+        edges = edges_of(i, network)
         if coupling.functions[ADVANCE] != NONE:
             advance_at(coupling.functions[ADVANCE])(
                 coupling.tools,
@@ -156,16 +166,15 @@ def samples_of(ideal: bool) -> Compiled:
     @force_inline
     def sample_of(i: int, at: int, taken: int, own: Own) -> OwnPoints:
         """Return views of node i's samples of a round; its step is on ``taken`` points."""
-        room, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[3]
-        size, width, place = own.samples[at, i], own.targets.shape[3], i * own.points.shape[1] + at
+        size, place = own.samples[at, i], i * own.points.shape[1] + at
         row, columns = 0, own.rows.shape[1]
         if ideal:
             row = own.row_begins[i]
             columns = (own.row_begins[i + 1] - row) // own.most[i]
         return OwnPoints(
-            table(own.points, place * room * inputs, own.sent[at, i], inputs),
-            table(own.targets, place * own.targets.shape[2] * width, size, width),
-            table(own.values, i * room * outputs, size, outputs),
+            table_of(own.points, place, own.sent[at, i]),
+            table_of(own.targets, place, size),
+            table_of(own.values, i, size),
             table(own.rows, row, taken, columns),
         )
 
@@ -257,7 +266,7 @@ def descend(i: int, sample: OwnPoints, network: Network) -> None:
     functions, work = network.kinds.functions[network.kinds.of[i]], network.work
     points, targets, values, rows = sample
     tools, numbers, state, counts, loss_numbers = learner_of(i, network)
-    gradient = table(work.gradients, 0, values.shape[0], values.shape[1])
+    gradient = rows_of(work.gradients, 0, values.shape[0])
     if functions[GRADIENT] == NONE:
         loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, targets, gradient)
     else:
@@ -312,7 +321,7 @@ def steps_of(ideal: bool) -> Compiled:
         outputs, inputs = values.shape[1], points.shape[1]
         tools, numbers, state, counts, _ = learner_of(i, network)
         if not ideal or taken > points.shape[0]:
-            points = table(work.points, 0, taken, inputs)
+            points = rows_of(work.points, 0, taken)
         repack, in_scratch, capacity = functions[REPACK], False, 0
         if ideal:
             in_scratch, capacity = counts[ROOM] < taken, capacity_of(counts)
@@ -327,7 +336,7 @@ def steps_of(ideal: bool) -> Compiled:
             network.scratch,
             points,
             rows,
-            table(work.gradients, 0, taken, outputs),
+            rows_of(work.gradients, 0, taken),
             line(work.rates, 0, taken),
             line(work.stiffness, 0, taken),
             network.coupling.implicit,
@@ -336,7 +345,7 @@ def steps_of(ideal: bool) -> Compiled:
             targets,
         )
         if network.coupling.certainty > 0.0 and network.links.start[i + 1] > network.links.start[i]:
-            taught = table(work.taught, 0, taken, 2 * outputs + 1)
+            taught = rows_of(work.taught, 0, taken)
             network.sums.compression_error[i] += taught_step_at(functions[TAUGHT_STEP])(given, taught)
         else:
             network.sums.compression_error[i] += step_at(functions[STEP])(given)

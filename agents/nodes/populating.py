@@ -6,11 +6,10 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import feature_form, learner_form
 from kernelswarm.agents.nodes.agent import Agent, LossyAgent
-from kernelswarm.agents.nodes.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.nodes.node import Node
 from kernelswarm.agents.nodes.passes import obstacle
 from kernelswarm.agents.nodes.population import LossyPopulation, Population
-from kernelswarm.agents.nodes.rounds import run_rounds
+from kernelswarm.agents.nodes.rounds import run_lossy_rounds, run_rounds
 from kernelswarm.agents.nodes.stacked import StackedAgent
 from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.nodes.summaries import SummaryNode

@@ -17,11 +17,8 @@ from kernelswarm.agents.nodes import drawing
 from kernelswarm.agents.nodes.agent import Agent, LossyAgent
 from kernelswarm.agents.nodes.arrays import (
     ABSENT,
-    DONE,
     FULL,
-    PAUSED,
     REPACK,
-    RETURNED,
     Buffers,
     Flight,
     LossyExchange,
@@ -34,34 +31,29 @@ from kernelswarm.agents.nodes.filling import (
     NO_BUFFERS,
     MessageLayout,
     buffers_of,
-    counts_of,
     coupling_of,
     find_states,
     kept_of,
     kinds_of,
     links_of,
     look_at,
-    mail_of,
     matrix_of,
     nothing_received,
     outside_of,
-    packets_of,
     places_of_nodes,
-    realization_of,
-    realized_from,
     sealed,
     sent_points,
     states_of,
     sums_of,
-    terms_of,
     widened,
     with_spare,
     workspace,
 )
-from kernelswarm.agents.nodes.inbox import LastSent
-from kernelswarm.agents.nodes.lossy_rounds import resume, run_lossy_rounds
+from kernelswarm.agents.nodes.inbox import stacked
+from kernelswarm.agents.nodes.messages import Messages
 from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, Node, follow_bands, keep_errors
-from kernelswarm.agents.nodes.rounds import run_rounds
+from kernelswarm.agents.nodes.rounds import resume, run_lossy_rounds, run_rounds
+from kernelswarm.agents.nodes.turns import run_by_turns, settle
 from kernelswarm.agents.parts.plain_parts import AtTurn, rule_form
 from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.addresses import NONE
@@ -88,13 +80,15 @@ class Population:
 
     answers = True
     """Whether nodes answer their neighbours one by one."""
+    _at_first, _growth = FIRST_POINTS, 3
+    """The points for which a state has room at least, beside a step's, and in how many halves of its order it grows."""
     completed = 0
     """The rounds completed by the last call of :meth:`run`, also where that has raised."""
     predicted: Array
     """f at the samples of each round before the step on them, filled by rounds where it has room."""
 
     def __init__(self, agents: Sequence[Agent]) -> None:
-        self.agents, self._now = agents, agents[0].now
+        self.agents, self.now = agents, agents[0].now
         self.room, self._buffers = sent_points(agents), buffers_of(agents)
         self._outside = outside_of(agents)
         self.places = places_of_nodes(agents, self._outside)
@@ -146,27 +140,31 @@ class Population:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left, self.completed = rounds, 0
-        while left:
-            if self._at >= self.batches.points.shape[1] - 2:
-                self.load(self.draw(self.agents, left))
-            count = min(left, self.batches.points.shape[1] - 2 - self._at)
-            reason, completed, node, curvature = self._run_rounds(self._at, count)
-            if self._banded:
-                follow_bands(self.agents, self.predicted, *self.outcomes, self._at, completed)
-            if self._errs:
-                keep_errors(self.agents, self.batches.points, self.predicted, *self.outcomes, self._at, completed)
-            self._at += completed
-            self._now += completed
-            self.completed += completed
-            left -= completed
-            if reason == PAUSED:
-                self._maintain()
-            elif reason != DONE:
-                self._fail(node, self._received.values[node, : self.batches.samples[self._at, node]], curvature)
+        run_by_turns(self, rounds)
 
-    def _fail(self, node: int, values: Array, curvature: float) -> None:
+    def take(self, left: int) -> tuple[int, int, int, float]:
+        """Run up to so many rounds; returns as :func:`run_rounds`."""
+        if self._at >= self.batches.points.shape[1] - 2:
+            self.load(self.draw(self.agents, left))
+        found = self._run_rounds(self._at, min(left, self.batches.points.shape[1] - 2 - self._at))
+        if self._banded:
+            follow_bands(self.agents, self.predicted, *self.outcomes, self._at, found[1])
+        if self._errs:
+            keep_errors(self.agents, self.batches.points, self.predicted, *self.outcomes, self._at, found[1])
+        self._at += found[1]
+        return found
+
+    def pause(self, left: int) -> None:
+        """Do the maintenance that states ask for, and give them more room."""
+        self._maintain()
+
+    def begin_anew(self) -> None:
+        """Do nothing: no node forgets."""
+
+    def fail(self, node: int, curvature: float) -> None:
         """Raise a node's error about its values at its samples, or about its step."""
+        own = self._own()
+        values = own.values[node, : own.samples[self._at, node]]
         self.sync()
         agent = self.agents[node]
         agent.check_values(values)
@@ -185,11 +183,14 @@ class Population:
                     self._network(),
                     self._own(NO_BUFFERS if learned else self._buffers),
                     self._received,
+                    None,
                     self._spare_scratch,
+                    None,
                     self.predicted,
+                    None,
                     first + completed,
                     count - completed,
-                    self._now - PRIMING + completed,
+                    self.now - PRIMING + completed,
                     DIVERGED,
                     since,
                 )
@@ -232,19 +233,13 @@ class Population:
     def sync(self) -> None:
         self._sync_states()
         self._count()
-        rounds = max(0, self._now - PRIMING) - self.agents[0].round
-        sums = self._sums
+        rounds = max(0, self.now - PRIMING) - self.agents[0].round
         since = [*self._since_sync, drawing.at_neighbors(self.links, self._since_sync[2])]
         for i, (agent, *counted) in enumerate(zip(self.agents, *(each.tolist() for each in since), strict=False)):
             tally, (samples, learned, own, others) = agent.tally, counted
-            agent.now = self._now
             agent.round += rounds
-            agent.samples += samples
-            agent.largest_target = float(sums.largest_target[i])
-            tally.rounds += rounds
-            tally.samples += samples
-            tally.loss = float(sums.loss[i])
-            tally.compression_error = float(sums.compression_error[i])
+            settle(agent, i, self.now, rounds, samples, self._sums)
+            tally.compression_error = float(self._sums.compression_error[i])
             if agent.neighbors:
                 tally.constraint_rounds += learned
                 tally.scalars_sent += agent.scalars_sent(rounds, own, others)
@@ -282,7 +277,7 @@ class Population:
     def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Drawn:
         """Draw the samples of at most ``rounds`` further rounds from the sources of these nodes, or of their owners."""
         columns = self.batches.points.shape[3] + self.batches.targets.shape[3]
-        return drawing.draw_rounds(agents, drawing.ahead(rounds, self._now - PRIMING, agents), self.room, columns)
+        return drawing.draw_rounds(agents, drawing.ahead(rounds, self.now - PRIMING, agents), self.room, columns)
 
     def load(self, drawn: drawing.Drawn, beside: "Population | None" = None) -> None:
         """Take over samples behind those in flight; of one ``beside``, which learns from the same, where they fit."""
@@ -306,7 +301,7 @@ class Population:
         self._sync_states()
         orders = np.array(self._orders())
         if (~self._repacks & (orders > self._reserves)).any():
-            self._reserves = self._wanted_reserves(self._grown(orders))
+            self._reserves = self._wanted_reserves(orders * self._growth // 2)
             self._make_room()
             self._answer()
 
@@ -395,15 +390,6 @@ class Population:
         used, taken = map(sum, lengths)
         return own if taken - used > max(UNUSED, UNUSED_TIMES * used) else alike
 
-    @property
-    def _at_first(self) -> int:
-        """The least number of points for which a state has room, beside a step's."""
-        return FIRST_POINTS
-
-    def _grown(self, orders: Integers) -> Integers:
-        """Return the points for which states of these model orders get room when arrays grow."""
-        return orders * 3 // 2
-
 
 # Agents on unreliable links and clocks, held in arrays.
 
@@ -421,9 +407,10 @@ class LossyPopulation(Population):
     """
 
     agents: Sequence[LossyAgent]
+    _at, _at_first, _growth = 0, ROOM_AT_FIRST, 4
 
     def _open(self, sent: Integers) -> None:
-        agents, labels = self.agents, list(self.places)
+        agents = self.agents
         first, replays = agents[0], replay_of(agents[0].rule).most > 0
         self._repacks = np.zeros(len(agents), dtype=np.bool_)
         # A node's own points, as many for each late answer, and the neighbours' points.
@@ -432,10 +419,7 @@ class LossyPopulation(Population):
         self._most = max(int(self._taken.max()), self.room)  # the points answered last are evaluated too, for triggers
         self._reserves = self._wanted_reserves(np.array(self._orders()))
         self._make_states()
-        terms = terms_of(agents, self.links, labels)
-        self._terms = terms._replace(replays=replays, carries_points=not first.without_points)
-        self._realization = realization_of(agents, self.links, labels)
-        self._layout = MessageLayout(
+        layout = MessageLayout(
             self.room,
             first.width,
             first.outputs,
@@ -444,82 +428,71 @@ class LossyPopulation(Population):
             self.sends_duals and self._coupling.duals >= 0,
             self._coupling.certainty > 0.0,
         )
-        self._mail = mail_of(agents, self.links, self.places, self._layout)
+        self._messages = Messages(agents, self.links, self.places, layout)
+        terms = self._messages.terms._replace(replays=replays, carries_points=not first.without_points)
+        mail, self._counts = self._messages.mail, self._messages.counts
         self._kept = kept_of(agents, self.links, self._columns())
-        self._counts = counts_of(agents, self.links)
+        self._exchange = LossyExchange(mail, self._kept, self._counts, terms)
+        values = mail.own, mail.answers, mail.own_row_sums, mail.answer_row_sums, mail.duals
+        self._received = Received(*values, mail.own_variances, mail.answer_variances)
         size, columns = self._kept.targets.shape[2:]
         self._ahead = drawing.Laid.nothing(len(agents), size, first.width, columns)
         self._points, self._outcomes = self._ahead.points, (self._ahead.targets, self._ahead.counts)
         self._bands_at = self._counts.cursor.tolist()  # the steps that bands have followed
         self._unfollowed = 0  # the rounds since
         self._make_work(self._columns())
-        if self._now:
+        if self.now:
             self._resume(np.ones(len(agents), dtype=np.bool_), sends=True)
 
     def flight(self) -> Flight:
         """Return the messages sent last, with room for those received next."""
-        mail = self._mail
-        slot = (self._now - 1) % len(mail.points)
-        return Flight(
-            mail.points[slot],
-            mail.own[slot],
-            mail.answers[slot],
-            mail.own_row_sums[slot],
-            mail.answer_row_sums[slot],
-            mail.duals[slot, : len(self.links.other)],
-            mail.duals[slot],
-            mail.evaluated[slot],
-            mail.sent[slot],
-            mail.samples[slot],
-            mail.previous[slot],
-            mail.answered[slot],
-            mail.answered_points[slot],
-            mail.own_variances[slot],
-            mail.answer_variances[slot],
-        )
+        return self._messages.flight(self.now)
 
     def run(self, rounds: int) -> None:
         """Run ``rounds`` rounds; raises as Population."""
-        left, self.completed, realized = rounds, 0, self._realization
-        while left:
-            happens, place = realized_from(realized, self._now)
-            count = min(left, happens.awake.shape[1] - place)
-            with AtTurn(self, self._states.turn):
-                reason, completed, node, curvature = run_lossy_rounds(
-                    self._network(),
-                    self._own(self._buffers),
-                    self._received_so_far(),
-                    LossyExchange(self._mail, self._kept, self._counts, self._terms),
-                    self._spare_scratch,
-                    self._ahead,
-                    self.predicted,
-                    happens,
-                    self._now,
-                    count,
-                    DIVERGED,
-                )
-            self._now += completed
-            self.completed += completed
-            left -= completed
-            self._unfollowed += completed
-            if reason == PAUSED:
-                if (self._counts.cursor == len(self._ahead.counts)).any():
-                    self.load(self.draw(self.agents, left))
-                self._maintain()
-            elif reason == RETURNED:
-                self.begin_anew()
-            elif reason != DONE:
-                self._follow_bands()
-                self._fail(node, self._kept.values[node, : self._kept.own_samples[node]], curvature)
+        super().run(rounds)
         self._follow_bands()
+
+    def take(self, left: int) -> tuple[int, int, int, float]:
+        """Run up to so many rounds; returns as :func:`run_lossy_rounds`."""
+        happens, count = self._messages.rounds(self.now, left)
+        with AtTurn(self, self._states.turn):
+            found: tuple[int, int, int, float] = run_lossy_rounds(
+                self._network(),
+                self._own(self._buffers),
+                self._received,
+                self._exchange,
+                self._spare_scratch,
+                self._ahead,
+                self.predicted,
+                happens,
+                self.now,
+                count,
+                0,
+                DIVERGED,
+                0,
+            )
+        self._unfollowed += found[1]
+        return found
+
+    def pause(self, left: int) -> None:
+        """Draw samples where there are no more, do the maintenance that states ask for, and give them more room."""
+        if (self._counts.cursor == len(self._ahead.counts)).any():
+            self.load(self.draw(self.agents, left))
+        self._maintain()
+
+    def fail(self, node: int, curvature: float) -> None:
+        """Raise a node's error about its values at its samples, or about its step."""
+        self._follow_bands()
+        super().fail(node, curvature)
 
     def _resume(self, evaluates: Booleans, sends: bool) -> None:
         """Evaluate functions of some nodes, (V,), at points in flight, and put the last messages into their slot."""
-        exchange = LossyExchange(self._mail, self._kept, self._counts, self._terms)
-        happened, place = realized_from(self._realization, self._now - 1)
+        happened, place = self._messages.happens(self.now - 1)
+        arrays, mail = (self._network(), self._own(), self._received, self._exchange), self._exchange.mail
         with AtTurn(self, self._states.turn):
-            resume(self._network(), self._own(), exchange, happened, self._now, evaluates, sends)
-        self._mail.deliveries[(self._now - 1) % len(self._mail.points)] = happened.deliveries[:, place]
+            resume(*arrays, happened, self.now, evaluates, sends)
+        mail.deliveries[(self.now - 1) % len(mail.points)] = happened.deliveries[:, place]
 
     def _follow_bands(self) -> None:
         """Adapt bands to the steps since the last call; not at every pause of rounds, which would cost more."""
@@ -556,11 +529,6 @@ class LossyPopulation(Population):
             steps=self._steps,
         )
 
-    def _received_so_far(self) -> Received:
-        mail = self._mail
-        row_sums, variances = (mail.own_row_sums, mail.answer_row_sums), (mail.own_variances, mail.answer_variances)
-        return Received(mail.own, mail.answers, *row_sums, mail.duals, *variances)
-
     @property
     def outcomes(self) -> tuple[Array, Integers]:
         """The targets, (T, V, b, q), of the samples in flight and drawn ahead, and their numbers, (T, V)."""
@@ -571,13 +539,8 @@ class LossyPopulation(Population):
         sums, counts = self._sums, self._counts
         for i, agent in enumerate(self.agents):
             tally, steps = agent.tally, int(counts.completed[i]) - agent.round
-            agent.now = self._now
             agent.round += steps
-            samples, agent.samples = int(sums.samples[i]) - agent.samples, int(sums.samples[i])
-            agent.largest_target = float(sums.largest_target[i])
-            tally.rounds += steps
-            tally.samples += samples
-            tally.loss = float(sums.loss[i])
+            settle(agent, i, self.now, steps, int(sums.samples[i]) - agent.samples, sums)
             tally.compression_error = float(sums.compression_error[i])
             tally.scalars_sent += int(counts.scalars[i])
             tally.bytes_sent += float(counts.bytes[i])
@@ -595,58 +558,42 @@ class LossyPopulation(Population):
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Hand all arrays back to the agents, after :meth:`sync`; returns the samples drawn ahead, by agent."""
-        links, kept, memory = self.links, self._kept, self._kept.points.shape[1]
+        kept, memory = self._kept, self._kept.points.shape[1]
+        self._messages.hand_back(self.now)
         for i, agent in enumerate(self.agents):
-            edges = range(int(links.start[i]), int(links.start[i + 1]))
-            learning, following = int(kept.learning[i]), int(kept.following[i])
+            edges, learning, following = self._edges(i), int(kept.learning[i]), int(kept.following[i])
             oldest = max(0, following - agent.inbox.memory)
-            agent.drawn = {
-                at: (sealed(kept.points[i, k, : kept.sent[i, k]]), sealed(kept.targets[i, k, : kept.samples[i, k]]))
-                for at, k in ((at, at % memory) for at in sorted(kept.drawn_at[i].tolist()))
-                if at >= oldest
+            rounds = [at for at in sorted(kept.drawn_at[i].tolist()) if at >= oldest]
+            places = [(i, at % memory) for at in rounds]
+            points = [kept.points[k][: kept.sent[k]] for k in places]
+            targets = [kept.targets[k][: kept.samples[k]] for k in places]
+            later = rounds.index(following)
+            earlier = [kept.predicted[k][: kept.sent[k]] for k in places if k != places[later]]
+            answered = [e for e in range(edges.start, edges.stop) if kept.last_sent[e] != ABSENT]
+            agent.memory = {
+                "lossy.drawn": np.array(rounds, dtype=np.int64),
+                **stacked("lossy.drawn_points", points),
+                **stacked("lossy.drawn_targets", targets),
+                "lossy.predicted": np.array([at for at in rounds if at != following], dtype=np.int64),
+                **stacked("lossy.predicted_values", earlier),
+                "lossy.last_sent": np.array(answered, dtype=np.int64) - edges.start,
+                **stacked("lossy.last_sent_points", [kept.last_sent_points[e, : kept.last_sent[e]] for e in answered]),
+                **stacked("lossy.last_sent_values", [kept.last_sent_values[e, : kept.last_sent[e]] for e in answered]),
             }
-            agent.predicted = {
-                at: sealed(kept.predicted[i, at % memory, : len(points)])
-                for at, (points, _) in agent.drawn.items()
-                if at != following
-            }
-            agent.sent_at = learning, following
+            agent.sent_at, agent.following = (learning, following), (sealed(points[later]), sealed(targets[later]))
             agent.points = sealed(kept.own_points[i, : kept.own_sent[i]])
             agent.targets = sealed(kept.own_targets[i, : kept.own_samples[i]])
-            agent.received_points = [sealed(kept.received_points[e, : kept.received_sent[e]]) for e in edges]
-            agent.following = agent.drawn[following]
-            agent.received_at = kept.received_at[edges.start : edges.stop].copy()
-            agent.used = kept.used[edges.start : edges.stop].copy()
-            agent.quiet = kept.quiet[edges.start : edges.stop].copy()
-            agent.last_sent = [
-                LastSent(kept.last_sent_points[e, :count].copy(), kept.last_sent_values[e, :count].copy())
-                if count != ABSENT
-                else None
-                for e, count in zip(edges, kept.last_sent[edges.start : edges.stop].tolist(), strict=True)
-            ]
-            reach, bits = agent.inbox.reach, self._terms.bits
-            agent.inbox.packets = [
-                packets_of(self._mail, links, e, self._layout, self._now, reach, bits) for e in edges
-            ]
-            agent.inbox.last = self._mail.last[edges.start : edges.stop].copy()
-            if self.symmetric:
-                others = links.other[edges.start : edges.stop].tolist()
-                agent.inbox.latest = [sealed(self._mail.latest[j, : self._mail.latest_sent[j]]) for j in others]
+            received = zip(kept.received_points[edges], kept.received_sent[edges], strict=True)
+            agent.received_points = [sealed(fresh[:count]) for fresh, count in received]
+            agent.received_at, agent.used = kept.received_at[edges].copy(), kept.used[edges].copy()
+            agent.quiet = kept.quiet[edges].copy()
         return self._ahead.behind(self._counts.cursor.tolist())
-
-    @property
-    def _at_first(self) -> int:
-        return ROOM_AT_FIRST
-
-    def _grown(self, orders: Integers) -> Integers:
-        return orders * 2
 
     def begin_anew(self) -> None:
         """Reset the nodes that come back in the round to come and have not been reset for it."""
-        kept, now = self._kept, self._now
-        happens, place = realized_from(self._realization, now)
-        back = happens.awake[:, place] & (kept.following != now - 1) & (kept.begun != now)
-        for i in np.flatnonzero(back).tolist():
+        kept, now = self._kept, self.now
+        back = self._messages.returning(now, kept.following, kept.begun)
+        for i in back.tolist():
             agent, form = self.agents[i], self._forms[i]
             edges = self._edges(i)
             agent.begin_anew()
@@ -668,12 +615,11 @@ class LossyPopulation(Population):
             if isinstance(form, PlainLearner):
                 form.follow(agent.state, self._step_sizes[i])
             self._counts.learned[i] = self._steps[i] = 0
-            due = self._mail.due[:, edges]
-            due[due < now] = ABSENT
+            self._messages.forget(i, now)
             kept.last_sent[edges], kept.quiet[edges], kept.begun[i] = ABSENT, False, now
-        if back.any():
-            self._resume(back, sends=False)
-        for i in np.flatnonzero(back).tolist():
+        if len(back):
+            self._resume(np.isin(np.arange(len(self.agents)), back), sends=False)
+        for i in back.tolist():
             learning = int(kept.learning[i])
             remembered = (kept.drawn_at[i] == learning) | (kept.drawn_at[i] == kept.following[i])
             kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]
@@ -681,7 +627,7 @@ class LossyPopulation(Population):
 
     def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Drawn:
         """Draw the samples of at most ``rounds`` further rounds from the sources of these nodes, or of their owners."""
-        return self._ahead.again(agents, self._counts.cursor.tolist(), drawing.ahead(rounds, self._now))
+        return self._ahead.again(agents, self._counts.cursor.tolist(), drawing.ahead(rounds, self.now))
 
     def load(self, drawn: drawing.Drawn, beside: Population | None = None) -> None:
         """Take over samples that were drawn ahead, and the sizes of the steps on them."""
@@ -700,7 +646,9 @@ class LossyPopulation(Population):
             self._points = np.concatenate([flying, ahead.points])
         self._ahead, self._bands_at = ahead, [0] * len(self.agents)
         self._counts.cursor[:], self._steps[:] = 0, 0
-        alone = not self.symmetric and not self._terms.replays  # steps are on own samples, prompt or late, alone
+        alone = (
+            not self.symmetric and not self._exchange.terms.replays
+        )  # steps are on own samples, prompt or late, alone
         steps = len(ahead.counts) + 1
         self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
@@ -708,6 +656,7 @@ class LossyPopulation(Population):
     def _make_room(self) -> None:
         self._make_states()
         self._kept = self._kept._replace(rows=widened(self._kept.rows, self._columns()))
+        self._exchange = self._exchange._replace(kept=self._kept)
         self._make_work(self._columns())
 
     def _answer(self) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import ORDER, loss_values_at
-from kernelswarm.agents.arithmetic.views import cube, line, table
+from kernelswarm.agents.arithmetic.views import cube, line, line_of, rows_of, table, table_of
 from kernelswarm.agents.nodes.agent import learn_from_one_in, learn_from_surer_in
 from kernelswarm.agents.nodes.arrays import (
     ABSENT,
@@ -29,7 +29,7 @@ from kernelswarm.agents.nodes.arrays import (
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import constraints_at, coupling_gradient_at, neighbor_gradient_at
 from kernelswarm.protocols.core.addresses import NONE, Compiled
-from kernelswarm.protocols.core.compiling import force_inline
+from kernelswarm.protocols.core.compiling import force_inline, inline_always
 from kernelswarm.protocols.coupling import clip_pulls, gather_in, mean_square_differences_in, step_damping, total
 
 
@@ -38,6 +38,13 @@ class Answered(NamedTuple):
 
     answers: Array  # (degree, n, C)
     row_sums: Array  # (n,)
+
+
+@inline_always
+def edges_of(i: int, network: Network) -> Array:
+    """Return the protocol's matrix (k, deg) of node i's edges."""
+    start, rows = network.links.start, network.coupling.rows
+    return table(network.links.state, rows * start[i], rows, start[i + 1] - start[i])
 
 
 def answers_of(ideal: bool) -> Compiled:
@@ -60,7 +67,7 @@ def answers_of(ideal: bool) -> Compiled:
             for d in range(degree):
                 at = work.lossy.answer_at[d]
                 prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
-                taken = table(received.answers, at * room * outputs, size, outputs) if prompt else values
+                taken = table_of(received.answers, at, size) if prompt else values
                 for k in range(size):
                     for c in range(outputs):
                         answers[d, k, c] = taken[k, c] if prompt or not judged else np.nan
@@ -111,14 +118,14 @@ def teaching_of(ideal: bool) -> Compiled:
         work, room, (degree, size, outputs) = network.work, own.values.shape[1], answers.shape
         batch_size = own.batch_sizes[i]
         if ideal:
-            variances = line(own.variances, i * room, size)
+            variances = line_of(own.variances, i, size)
             others = table(received.answer_variances, network.links.start[i] * room, degree, size)
         else:
             variances, others = line(work.lossy.variances, 0, size), table(work.lossy.answer_variances, 0, degree, size)
             for d in range(degree):
                 at = work.lossy.answer_at[d]
                 prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
-                their_variances = line(received.answer_variances, at * room, size) if prompt else variances
+                their_variances = line_of(received.answer_variances, at, size) if prompt else variances
                 for k in range(size):
                     others[d, k] = their_variances[k] if prompt else np.inf
         learn_from_surer_in(
@@ -131,7 +138,7 @@ def teaching_of(ideal: bool) -> Compiled:
             table(work.bounds, 0, degree, size),
             samples,
             (samples / batch_size if samples < batch_size else 1.0, (size - samples) / batch_size),
-            table(work.taught, 0, size, 2 * outputs + 1),
+            rows_of(work.taught, 0, size),
         )
 
     return learn_from_surer
@@ -149,10 +156,9 @@ def pulls_of(ideal: bool) -> Compiled:
         """Add the pull of the answers at the points of step ``t``; returns why the step is impossible, the curvature,
         and the damping of the step."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        room, outputs, samples, size = own.values.shape[1], own.values.shape[2], own.samples[t, i], own.sent[t, i]
-        begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
-        values = table(own.values, i * room * outputs, size, outputs)
-        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+        outputs, samples, size = own.values.shape[2], own.samples[t, i], own.sent[t, i]
+        degree, kind = links.start[i + 1] - links.start[i], kinds.of[i]
+        values, edges = table_of(own.values, i, size), edges_of(i, network)
         pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
         row_sums, pulling = table(work.pair_row_sums, 0, degree, size), work.pulling
         batch_size = own.batch_sizes[i]
@@ -214,14 +220,13 @@ def pull_late(
     strength of all pulls."""
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
     lossy = work.lossy
-    room, outputs = received.answers.shape[-2], received.answers.shape[-1]
-    begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
-    edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+    outputs, edges = received.answers.shape[-1], edges_of(i, network)
+    degree, kind = links.start[i + 1] - links.start[i], kinds.of[i]
     at, judged = gathered.prompt, coupling.functions[JUDGE] != NONE
     for d in range(degree if gathered.taken > at else 0):
         if lossy.earlier_at[d] == ABSENT:
             continue
-        size, place = lossy.earlier_sent[d], lossy.answer_at[d] * room
+        size, place = lossy.earlier_sent[d], lossy.answer_at[d]
         # The array of prompt answers may be overwritten; that of their pulls not, where points are replayed.
         answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(lossy.pull, 0, degree, size, outputs)
         bounds, both, weight = (
@@ -229,8 +234,7 @@ def pull_late(
             line(lossy.pair_row_sums, 0, size),
             size / batch_size,
         )
-        values = table(work.values, at * outputs, size, outputs)
-        answer = table(received.answers, place * outputs, size, outputs)
+        values, answer = rows_of(work.values, at, size), table_of(received.answers, place, size)
         for other in range(degree):
             for k in range(size):
                 for c in range(outputs):
@@ -239,21 +243,21 @@ def pull_late(
         coupling_gradient_at(coupling.functions[COUPLING_GRADIENT])(
             coupling.numbers, edges, values, answers, pulls, bounds
         )
-        pushed, bound = table(work.gradients, at * outputs, size, outputs), line(bounds, d * size, size)
+        pushed, bound = rows_of(work.gradients, at, size), line_of(bounds, d, size)
         for k in range(size):
             bound[k] *= lossy.answer_share[d]
             for c in range(outputs):
                 pushed[k, c] = pulls[d, k, c] * lossy.answer_share[d]
             both[k] = 0.0
         if coupling.certainty > 0.0:
-            mine, theirs = line(lossy.variances, at, size), line(received.answer_variances, place, size)
-            taught = table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1)
+            mine, theirs = line(lossy.variances, at, size), line_of(received.answer_variances, place, size)
+            taught = rows_of(work.taught, at, size)
             learn_from_one_in(coupling.certainty, mine, theirs, values, answer, pushed, bound, weight, taught)
         if coupling.implicit:
             own_row_sums = line(work.row_sums, at, size)
             others = own_row_sums
             if coupling.symmetric:
-                others = line(received.answer_row_sums, place, size)
+                others = line_of(received.answer_row_sums, place, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + others[k]
         one, limited = clip_pulls(pushed, bound, both, batch_size)
@@ -277,10 +281,9 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
     ) -> tuple[int, float]:
         """Fill in the pulls at the neighbours' points; returns why the step is impossible, and the curvature there."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        room, outputs = own.values.shape[1], own.values.shape[2]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
-        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-        answer, at = room * outputs, own.sent[t, i]
+        edges = edges_of(i, network)
+        at = own.sent[t, i]
         for d in range(degree):
             samples = own.batch_sizes[links.other[begin + d]]
             size = own.sent[t, links.other[begin + d]] if ideal else work.lossy.values_sent[d]
@@ -291,33 +294,29 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
             if ideal:
                 place, dual = links.other[begin + d], received.duals[links.reverse[begin + d]]
                 back = answer_over(begin + d, t, links, own)
-                mine, own_row_sums = (
-                    table(received.answers, back * outputs, size, outputs),
-                    line(received.answer_row_sums, back, size),
-                )
+                mine, own_row_sums = rows_of(received.answers, back, size), line(received.answer_row_sums, back, size)
             else:
                 place, dual = work.lossy.values_at[d], work.lossy.duals[d]
-                mine, own_row_sums = table(work.values, at * outputs, size, outputs), line(work.row_sums, at, size)
-            pushed = table(work.gradients, at * outputs, size, outputs)
-            theirs = table(received.values, place * answer, size, outputs)
+                mine, own_row_sums = rows_of(work.values, at, size), line(work.row_sums, at, size)
+            pushed, theirs = rows_of(work.gradients, at, size), table_of(received.values, place, size)
             neighbor_gradient_at(coupling.functions[COUPLING_GRADIENT_AT_NEIGHBOR])(
                 coupling.numbers, edges, d, dual, mine, theirs, pushed, bounds
             )
             if not ideal:
                 for k in range(size):
                     bounds[k] *= work.lossy.values_share[d]
-                    for c in range(outputs):
+                    for c in range(pushed.shape[1]):
                         pushed[k, c] *= work.lossy.values_share[d]
             if coupling.certainty > 0.0:
                 own_variances = (
                     line(own.answer_variances, back, size) if ideal else line(work.lossy.variances, at, size)
                 )
-                their_variances = line(received.variances, place * room, size)
-                taught = table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1)
+                their_variances = line_of(received.variances, place, size)
+                taught = rows_of(work.taught, at, size)
                 learn_from_one_in(
                     coupling.certainty, own_variances, their_variances, mine, theirs, pushed, bounds, weight, taught
                 )
-            row_sums = line(received.row_sums, place * room, size)
+            row_sums = line_of(received.row_sums, place, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + row_sums[k] if coupling.implicit else 0.0
             strength, limited = clip_pulls(pushed, bounds, both, samples)
@@ -326,7 +325,7 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
                 return UNSTABLE, strength
             for k in range(size):
                 work.stiffness[at + k] = 0.0 if kinds.linear[kind] else limited * weight
-                for c in range(outputs):
+                for c in range(pushed.shape[1]):
                     pushed[k, c] = pushed[k, c] * weight / part
             at += size
         return DONE, 0.0
@@ -350,38 +349,38 @@ def constraints_of(ideal: bool) -> Compiled:
     ) -> None:
         """Fill in the constraint values and the excess losses of a node's edges, NaN for missing answers."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        (own_size, columns), outputs, room = targets.shape, own.values.shape[2], own.values.shape[1]
+        own_size, room, outputs = len(targets), own.values.shape[1], own.values.shape[2]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
-        loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
+        loss_numbers = line_of(kinds.loss_numbers, kind, kinds.loss_number_counts[kind])
         loss_values = loss_values_at(kinds.functions[kind, LOSS_VALUES])
         new = network.sums.samples[i] <= network.sums.distinct[i]
-        at, whole = gathered.prompt, room * outputs
+        at = gathered.prompt
         for d in range(degree):
             size, sent, before = own_size, own_sent, loss
-            values, wanted = table(own.values, i * whole, sent, outputs), targets
-            place, at_answer = begin + d, (begin * room + d * sent) * outputs
+            values, wanted = table_of(own.values, i, sent), targets
+            at_answer = begin * room + d * sent
             if not ideal:
                 place = work.lossy.answer_at[d]
-                at_answer = place * whole
+                at_answer = place * room
                 work.constraint_values[d] = work.differences[d] = work.excess_loss[d] = np.nan
                 if place == ABSENT:
                     continue
                 earlier = work.lossy.earlier_at[d]
                 if earlier != ABSENT:
                     size, sent = work.lossy.earlier_samples[d], work.lossy.earlier_sent[d]
-                    values = table(work.values, at * outputs, sent, outputs)
+                    values = rows_of(work.values, at, sent)
                     at += sent
                     if not size:
                         continue  # replayed points have no targets
-                    wanted = table(own.earlier_targets, earlier * own.earlier_targets.shape[2] * columns, size, columns)
-                    predicted = table(values, 0, size, outputs)
+                    wanted = table_of(own.earlier_targets, earlier, size)
+                    predicted = rows_of(values, 0, size)
                     if work.lossy.predicted_at[d] != ABSENT:
-                        predicted = table(own.earlier_values, earlier * whole, size, outputs)
+                        predicted = table_of(own.earlier_values, earlier, size)
                     if coupling.compares_losses and new:
                         losses = line(work.losses, 0, size)
                         loss_values(loss_numbers, predicted, wanted, losses)
                         before = total(losses)
-            answer = cube(received.answers, at_answer, 1, sent, outputs)
+            answer = cube(received.answers, at_answer * outputs, 1, sent, outputs)
             mean_square_differences_in(values, answer, line(work.differences, d, 1))
             if coupling.functions[CONSTRAINT_VALUES] == NONE:
                 work.constraint_values[d] = work.differences[d]
@@ -396,7 +395,7 @@ def constraints_of(ideal: bool) -> Compiled:
                 work.excess_loss[d] = np.nan
                 if new:
                     losses = line(work.losses, 0, size)
-                    loss_values(loss_numbers, table(answer, 0, size, outputs), wanted, losses)
+                    loss_values(loss_numbers, rows_of(answer, 0, size), wanted, losses)
                     excess = (total(losses) - before) / size
                     work.excess_loss[d] = np.inf if np.isnan(excess) else excess
 

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import evaluate_at, inner_at
+from kernelswarm.agents.arithmetic.abi import inner_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import line, line_of, rows_of, table, table_of
 from kernelswarm.agents.nodes.arrays import (
     ABSENT,
-    EVALUATE,
     INNER,
     Counts,
     Gathered,
@@ -20,7 +19,7 @@ from kernelswarm.agents.nodes.arrays import (
     first_row,
 )
 from kernelswarm.agents.nodes.inbox import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
-from kernelswarm.agents.nodes.learning import learner_of
+from kernelswarm.agents.nodes.learning import evaluate_in, learner_of
 from kernelswarm.agents.nodes.node import PRIMING
 from kernelswarm.arrays import Array, Booleans, Integers
 from kernelswarm.protocols.core.compiling import force_inline, inline_always, njit_no_refcount
@@ -49,29 +48,28 @@ def receive(
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
             points, own = sent_points(mail, slot, j), own_values(mail, slot, j)
             if terms.replays:  # replayed points have had their noise, and are only rounded
-                samples = table(points, 0, mail.samples[slot, j], points.shape[1])
+                samples = rows_of(points, 0, mail.samples[slot, j])
                 distort(samples, bound_on_points, noise_on_points, quantile, EXACT, first, second, sent, POINTS)
                 distort(points, np.inf, 0.0, quantile, bits, first, second, sent, POINTS)
             else:
                 distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
             if symmetric:
                 distort(own, bound_on_values, noise_on_values, quantile, bits, first, second, sent, OWN)
-                coarsen(line(mail.own_row_sums, (slot * mail.own.shape[1] + j) * mail.own.shape[2], len(own)), bits)
+                coarsen(line_of(mail.own_row_sums, slot * mail.own.shape[1] + j, len(own)), bits)
         for e in range(mail.due.shape[1]):
             first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
             changed_values = answered_values(mail, slot, e)
             distort(changed_values, bound_on_values, noise_on_values, quantile, bits, first, second, sent, ANSWERS)
             if symmetric:
-                begin = (slot * mail.answers.shape[1] + e) * mail.answers.shape[2]
-                coarsen(line(mail.answer_row_sums, begin, len(changed_values)), bits)
+                there = slot * mail.answers.shape[1] + e
+                coarsen(line_of(mail.answer_row_sums, there, len(changed_values)), bits)
     if symmetric:
         for j in range(mail.points.shape[1]):
             if mail.previous[slot, j] != SILENT:
-                room, width = mail.points.shape[2], mail.points.shape[3]
-                latest = table(mail.latest, j * room * width, mail.latest_sent[j], width)
-                copy_matrix(latest, table(mail.before, (slot * mail.points.shape[1] + j) * room * width, room, width))
-                points = sent_points(mail, slot, j)
-                copy_matrix(points, table(mail.latest, j * room * width, room, width))
+                room, points = mail.points.shape[2], sent_points(mail, slot, j)
+                before_these = table_of(mail.before, slot * mail.points.shape[1] + j, room)
+                copy_matrix(table_of(mail.latest, j, mail.latest_sent[j]), before_these)
+                copy_matrix(points, table_of(mail.latest, j, room))
                 mail.latest_sent[j] = len(points)
     for e in range(mail.due.shape[1]):
         mail.due[slot, e] = ABSENT
@@ -123,24 +121,19 @@ def misreport_all(links: Links, mail: Mail, symmetric: bool, terms: Terms, slot:
 @inline_always
 def sent_points(mail: Mail, slot: int, j: int) -> Array:
     """Return the points that node j sends in the message in a slot."""
-    room, width = mail.points.shape[2], mail.points.shape[3]
-    place = slot * mail.points.shape[1] + j
-    return table(mail.points, place * room * width, mail.sent[slot, j], width)
+    return table_of(mail.points, slot * mail.points.shape[1] + j, mail.sent[slot, j])
 
 
 @inline_always
 def own_values(mail: Mail, slot: int, j: int) -> Array:
     """Return node j's values in the message in a slot, at the points of its message before."""
-    room, outputs = mail.own.shape[2], mail.own.shape[3]
-    return table(mail.own, (slot * mail.own.shape[1] + j) * room * outputs, mail.evaluated[slot, j], outputs)
+    return table_of(mail.own, slot * mail.own.shape[1] + j, mail.evaluated[slot, j])
 
 
 @inline_always
 def answered_values(mail: Mail, slot: int, e: int) -> Array:
     """Return the answers on an edge in the message in a slot."""
-    room, outputs = mail.answers.shape[2], mail.answers.shape[3]
-    place = slot * mail.answers.shape[1] + e
-    return table(mail.answers, place * room * outputs, mail.answered_points[slot, e], outputs)
+    return table_of(mail.answers, slot * mail.answers.shape[1] + e, mail.answered_points[slot, e])
 
 
 @njit_no_refcount
@@ -161,6 +154,18 @@ def has_arrived(mail: Mail, e: int, sent: int, slot: int, now: int, reach: int) 
     return bool(due != ABSENT and due <= now)
 
 
+@force_inline
+def newest_arrived(mail: Mail, e: int, now: int, rounds: int, reach: int) -> int:
+    """Return the round of the newest message that has arrived on an edge, of some last rounds, or ABSENT."""
+    slots = mail.due.shape[0]
+    slot = now % slots
+    for sent in range(now - 1, max(now - 1 - rounds, -1), -1):
+        slot = before(slot, slots)
+        if has_arrived(mail, e, sent, slot, now, reach):
+            return sent
+    return ABSENT
+
+
 @inline_always
 def before(slot: int, slots: int) -> int:
     """Return the slot of the round before, without a remainder, which takes as long as a row of kernels."""
@@ -170,11 +175,9 @@ def before(slot: int, slots: int) -> int:
 @inline_always
 def carried_points(mail: Mail, slot: int, e: int, sender: int) -> Array:
     """Return the points that an edge carries in the message in a slot."""
-    room, width = mail.points.shape[2], mail.points.shape[3]
-    place = (slot * mail.points.shape[1] + sender) * room * width
-    points = table(mail.points, place, mail.sent[slot, sender], width)
+    points = sent_points(mail, slot, sender)
     if mail.carried[slot, e] == mail.previous[slot, sender]:
-        points = table(mail.before, place, mail.evaluated[slot, sender], width)
+        points = table_of(mail.before, slot * mail.points.shape[1] + sender, mail.evaluated[slot, sender])
     return points
 
 
@@ -219,21 +222,17 @@ def find_values(mail: Mail, terms: Terms, used: int, e: int, sender: int, now: i
 
 
 @force_inline
-def gather(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> Gathered:
+def gather_arrived(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> Gathered:
     """Find the messages for node i's step, and copy its points side by side: its own, those of neighbours whose values
     have arrived, and its earlier ones with late answers."""
     links, coupling, work, kept, mail = network.links, network.coupling, network.work, exchange.kept, exchange.mail
-    size, inputs, (_, room, outputs) = own.sent[0, i], own.points.shape[3], own.values.shape
-    columns, begin, lossy = kept.rows.shape[1], links.start[i], work.lossy
-    degree, answer, sample = links.start[i + 1] - begin, room * outputs, room * inputs
+    size, begin, lossy, degree = own.sent[0, i], links.start[i], work.lossy, links.start[i + 1] - links.start[i]
     fresh, late, whole = find_answers(i, now, network, exchange)
-    row = first_row(i, begin, room)
-    copy_matrix(table(kept.own_points, i * sample, size, inputs), work.points)
-    copy_matrix(table(kept.rows, row * columns, size, columns), work.rows)
-    copy_matrix(table(kept.values, i * answer, size, outputs), work.values)
-    taken, row = size, row + size
-    tools, numbers, state, counts, _ = learner_of(i, network)
-    evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
+    row, taken = first_row(i, begin, own.values.shape[1]), size
+    copy_matrix(table_of(kept.own_points, i, size), work.points)
+    copy_matrix(rows_of(kept.rows, row, size), work.rows)
+    copy_matrix(table_of(kept.values, i, size), work.values)
+    row += size
     if coupling.symmetric:
         for d in range(degree):
             e = begin + d
@@ -244,37 +243,33 @@ def gather(i: int, now: int, network: Network, own: Own, exchange: LossyExchange
                 continue
             slot, j, count = sent % mail.points.shape[0], links.other[e], lossy.values_sent[d]
             previous = mail.previous[slot, j]
-            points = table(work.points, taken * inputs, count, inputs)
-            rows, values = (
-                table(work.rows, taken * columns, count, columns),
-                table(work.values, taken * outputs, count, outputs),
-            )
             if previous == kept.received_at[e]:
-                copy_matrix(table(kept.received_points, e * sample, count, inputs), points)
-                copy_matrix(table(kept.rows, place * columns, count, columns), rows)
-                copy_matrix(table(kept.received_values, e * answer, count, outputs), values)
+                copy_matrix(table_of(kept.received_points, e, count), rows_of(work.points, taken, count))
+                copy_matrix(rows_of(kept.rows, place, count), rows_of(work.rows, taken, count))
+                copy_matrix(table_of(kept.received_values, e, count), rows_of(work.values, taken, count))
             else:
                 whole = False
                 if mail.carried[slot, e] != previous:
                     slot = previous % mail.points.shape[0]
-                copy_matrix(carried_points(mail, slot, e, j), points)
-                evaluate(tools, numbers, state, counts, points, rows, values)
+                evaluate_further(i, taken, carried_points(mail, slot, e, j), network)
             taken += count
     prompt = taken
     for d in range(degree if late else 0):
         if lossy.earlier_at[d] != ABSENT:
-            count = lossy.earlier_sent[d]
-            points = table(work.points, taken * inputs, count, inputs)
-            rows, values = (
-                table(work.rows, taken * columns, count, columns),
-                table(work.values, taken * outputs, count, outputs),
-            )
-            copy_matrix(table(kept.points, lossy.earlier_at[d] * sample, count, inputs), points)
-            evaluate(tools, numbers, state, counts, points, rows, values)
-            taken += count
+            evaluate_further(i, taken, table_of(kept.points, lossy.earlier_at[d], lossy.earlier_sent[d]), network)
+            taken += lossy.earlier_sent[d]
     if coupling.implicit and degree and taken:
         sum_received_rows(i, Gathered(taken, prompt), fresh, whole and late == 0, network, own, exchange)
     return Gathered(taken, prompt)
+
+
+@force_inline
+def evaluate_further(i: int, taken: int, points: Array, network: Network) -> None:
+    """Copy points behind those of node i's step, and evaluate its function there."""
+    work, count = network.work, len(points)
+    behind = rows_of(work.points, taken, count)
+    copy_matrix(points, behind)
+    evaluate_in(i, behind, rows_of(work.rows, taken, count), rows_of(work.values, taken, count), network)
 
 
 @force_inline
@@ -290,7 +285,7 @@ def find_answers(i: int, now: int, network: Network, exchange: LossyExchange) ->
         lossy.answer_at[d], lossy.earlier_at[d], lossy.predicted_at[d] = ABSENT, ABSENT, ABSENT
         lossy.earlier_sent[d], sent = 0, ABSENT
         if kept.asks[e] and kept.own_sent[i]:
-            sent = find_answer(mail, terms, line(kept.drawn_at, i * memory, memory), kept.used[e, 0], e, now)
+            sent = find_answer(mail, terms, line_of(kept.drawn_at, i, memory), kept.used[e, 0], e, now)
         if sent == ABSENT:
             whole = False
             continue
@@ -364,9 +359,9 @@ def sum_received_rows(
         numbers,
         state,
         counts,
-        table(work.points, 0, taken, own.points.shape[3]),
-        table(work.rows, 0, taken, work.rows.shape[1]),
-        table(work.values, 0, taken, own.values.shape[2]),
+        rows_of(work.points, 0, taken),
+        rows_of(work.rows, 0, taken),
+        rows_of(work.values, 0, taken),
         gram,
     )
     pair_row_sums_in(gram, size, fresh, own.step_sizes[i, own.steps[i], 0], row_sums)

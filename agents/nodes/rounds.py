@@ -4,35 +4,52 @@ The round knows no part; it calls functions by their addresses. A part's compile
 numbers in the same order as its methods, so that rounds that call these have the same bits.
 
 A round is each node's step on what it gathers (:mod:`~kernelswarm.agents.nodes.learning`), and then what each
-publishes: its values at the samples that follow, and its answers at its neighbours'.
+publishes: its values at the samples that follow, and its answers at its neighbours'. On links and by clocks that are
+not ideal messages are received before (:mod:`~kernelswarm.agents.nodes.receiving`) and sent behind
+(:mod:`~kernelswarm.agents.nodes.sending`). Whether links are ideal is a constant of these functions.
 """
 
 import math
 
-from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, ORDER, ROOM, WANTS, evaluate_at
+from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, ORDER, ROOM, WANTS
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.scratch import Scratch, fits
-from kernelswarm.agents.arithmetic.views import fetch, line, table
+from kernelswarm.agents.arithmetic.views import fetch, line_of, rows_of, table, table_of
 from kernelswarm.agents.nodes.arrays import (
     DONE,
-    EVALUATE,
     FULL,
     PAUSED,
     REPACK,
-    Buffers,
-    Coupling,
+    RETURNED,
     Gathered,
     Links,
+    LossyExchange,
     Network,
     Own,
+    Realized,
     Received,
     answer_over,
+    first_row,
 )
-from kernelswarm.agents.nodes.learning import learner_of, learning, summing
-from kernelswarm.agents.nodes.replay_buffer import draw, keep
-from kernelswarm.arrays import Array
-from kernelswarm.protocols.core.addresses import NONE
+from kernelswarm.agents.nodes.drawing import Laid
+from kernelswarm.agents.nodes.learning import evaluate_in, learning, summing
+from kernelswarm.agents.nodes.node import PRIMING
+from kernelswarm.agents.nodes.pulling import edges_of
+from kernelswarm.agents.nodes.receiving import gather_arrived, receive
+from kernelswarm.agents.nodes.sending import (
+    count_step,
+    deliver,
+    draw_next,
+    draw_replayed,
+    keep_points,
+    put_out,
+    send,
+    send_nothing,
+    take_up,
+)
+from kernelswarm.arrays import Array, Booleans
+from kernelswarm.protocols.core.addresses import NONE, Compiled
 from kernelswarm.protocols.core.compiling import force_inline, njit_no_refcount, nogil
 
 FETCHED = 512
@@ -41,191 +58,250 @@ FETCHED = 512
 LARGE = 2**16
 """The size of all states from which on this pays, in numbers: smaller ones stay in the nearest cache."""
 
-learn, sum_rows = learning(ideal=True), summing(ideal=True)
+
+@force_inline
+def gather(i: int, t: int, network: Network, own: Own, exchange: LossyExchange) -> Gathered:
+    """Copy node i's points and its neighbours' side by side, in the symmetric form."""
+    rounds, links, at = own.points.shape[1], network.links, own.sent[t, i]
+    if network.coupling.symmetric:
+        copy_matrix(table_of(own.points, i * rounds + t, at), network.work.points)
+        for e in range(links.start[i], links.start[i + 1]):
+            count = own.sent[t, links.other[e]]
+            points = table_of(own.points, links.other[e] * rounds + t, count)
+            copy_matrix(points, rows_of(network.work.points, at, count))
+            at += count
+    return Gathered(at, 0)
+
+
+def waiting(ideal: bool) -> Compiled:
+    """Return the function that says whether a node can take a step, on ideal links or others."""
+
+    @force_inline
+    def waits(i: int, now: int, network: Network, own: Own, exchange: LossyExchange, ahead: Laid) -> int:
+        """Return why node i needs what rounds cannot give before its next step, or DONE where it does not."""
+        counts, kinds = network.states.counts, network.kinds
+        short = counts[i, ROOM] < own.most[i]
+        if ideal:
+            short = short and kinds.functions[kinds.of[i], REPACK] == NONE
+        else:
+            kept = exchange.kept
+            if exchange.terms.forgets and kept.following[i] != now - 1 and kept.begun[i] != now:
+                return RETURNED
+            short = short or exchange.counts.cursor[i] == len(ahead.counts)
+        return PAUSED if counts[i, WANTS] != NOTHING or short else DONE
+
+    return waits
+
+
+def evaluating(ideal: bool) -> Compiled:
+    """Return the function that evaluates a node's function at points in flight, on ideal links or others."""
+    sum_rows = summing(ideal)
+
+    @force_inline
+    def evaluate(i: int, t: int, network: Network, own: Own, received: Received, exchange: LossyExchange) -> None:
+        """Evaluate node i's function at its points of a round and its neighbours', with row sums for implicit steps."""
+        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+        rounds, size, begin, kind = own.points.shape[1], own.sent[t, i], links.start[i], kinds.of[i]
+        degree, symmetric, together, end = links.start[i + 1] - begin, coupling.symmetric, False, size
+        points, values = table_of(own.points, i * rounds + t, size), table_of(own.values, i, size)
+        if ideal:
+            every_row, place, row_sums = own.rows, own.row_begins[i], received.answer_row_sums
+            columns = (own.row_begins[i + 1] - place) // own.most[i]
+            # Rows of repacked states are kernel rows: each has the same bits whichever others are computed with it.
+            repacked = kinds.functions[kind, REPACK] != NONE
+            together = symmetric and repacked and points.shape[1] <= NARROW and kinds.apart[kind] == 0
+        else:
+            kept = exchange.kept
+            every_row, columns, row_sums = kept.rows, kept.rows.shape[1], kept.received_row_sums
+            place = first_row(i, begin, own.values.shape[1]) * columns
+        if ideal and together:
+            taken = gather(i, t, network, own, exchange).taken
+            if taken:
+                every, found = rows_of(work.points, 0, taken), rows_of(work.values, 0, taken)
+                evaluate_in(i, every, table(every_row, place, taken, columns), found, network)
+            copy_matrix(rows_of(work.values, 0, size), values)
+        elif size:
+            evaluate_in(i, points, table(every_row, place, size, columns), values, network)
+        copies = coupling.implicit and degree > 0 and not together
+        if copies:
+            copy_matrix(points, work.points)
+            copy_matrix(values, work.values)
+        for e in range(begin, begin + degree):
+            if ideal:
+                count = own.sent[t, links.other[e]]
+                fresh = table_of(own.points, links.other[e] * rounds + t, count)
+                answer = rows_of(received.answers, answer_over(e, t, links, own), count)
+            else:
+                count = kept.received_sent[e]
+                fresh, answer = table_of(kept.received_points, e, count), table_of(kept.received_values, e, count)
+            if ideal and together:
+                copy_matrix(rows_of(work.values, end, count), answer)
+            elif count:
+                rows = table(every_row, place + end * columns, count, columns)
+                if ideal and not symmetric:
+                    rows = table(work.rows, 0, count, columns)
+                evaluate_in(i, fresh, rows, answer, network)
+                if copies and symmetric:
+                    copy_matrix(fresh, rows_of(work.points, end, count))
+                    copy_matrix(answer, rows_of(work.values, end, count))
+            end += count
+        if not symmetric:
+            end = size
+        if coupling.implicit and degree and end:
+            every, found = rows_of(work.points, 0, end), rows_of(work.values, 0, end)
+            eta = own.step_sizes[i, own.steps[i], 0]
+            sum_rows(i, t, every, table(every_row, place, end, columns), found, eta, network, own, row_sums)
+
+    return evaluate
+
+
+evaluate_kept = evaluating(ideal=False)
+
+
+def rounds(ideal: bool) -> Compiled:
+    """Return the function that runs rounds on ideal links, or on others."""
+    learn, evaluate, waits = learning(ideal), evaluating(ideal) if ideal else evaluate_kept, waiting(ideal)
+    collect = gather if ideal else gather_arrived
+
+    @nogil(makes_arrays=False)
+    def run(
+        network: Network,
+        own: Own,
+        received: Received,
+        exchange: LossyExchange,  # None on ideal links, as are ``ahead`` and ``realized``
+        spare: Scratch,
+        ahead: Laid,
+        predicted: Array,  # filled with f at the samples before each step: (V, T, b, C), else (T, V, b, C); or no rows
+        realized: Realized,
+        first: int,  # the first round, by its place in the batches; on unreliable links by that in the run
+        count: int,
+        completed: int,  # rounds of the run before this call
+        diverged: float,
+        since: int,  # the number of nodes that have already learned in the first round, 0 on unreliable links
+    ) -> tuple[int, int, int, float]:
+        """Run ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
+        states, links, nodes, place, at = network.states, network.links, len(network.kinds.of), 0, 0
+        for now in range(first, first + count):
+            done = states.turn[0] = now - first
+            if ideal:
+                at = now
+            else:
+                place = now - PRIMING - realized.first
+            for i in range(0 if since == 0 or done else nodes, nodes):
+                if ideal or realized.awake[i, place]:
+                    reason = waits(i, now, network, own, exchange, ahead)
+                    if reason != DONE:
+                        return reason, done, i, 0.0
+            if not ideal:
+                symmetric, awake = network.coupling.symmetric, realized.awake
+                receive(links, exchange.mail, exchange.counts, symmetric, exchange.terms, awake, place, now)
+            for i in range(0 if done else since, nodes):
+                if not (ideal or realized.awake[i, place]):
+                    continue
+                states.turn[1] = i
+                if ideal:
+                    prefetch(i + 1, network, own)
+                gathered = collect(i, now, network, own, exchange)
+                kept_at, steps = i * predicted.shape[1] + now, completed + done + 1
+                if ideal:
+                    counts = line_of(states.counts, i, states.counts.shape[1])
+                    if counts[ROOM] < gathered.taken and not fits(
+                        spare, counts, gathered.taken, states.storage.shape[1]
+                    ):
+                        return FULL, done, i, 0.0
+                else:
+                    kept_at = exchange.counts.cursor[i] * nodes + i
+                    steps = exchange.counts.completed[i] + 1
+                if len(predicted):
+                    size = own.samples[at, i]
+                    copy_matrix(table_of(own.values, i, size), table_of(predicted, kept_at, size))
+                reason, curvature = learn(i, at, steps, gathered, network, own, received, spare, diverged)
+                if reason != DONE:
+                    return reason, done, i, curvature
+                if not ideal:
+                    count_step(i, now, gathered.taken, network, own, exchange.counts)
+            if ideal and lay_rows(network, own) > spare.capacity:
+                return FULL, done, nodes, 0.0
+            for i in range(nodes):
+                states.turn[1] = i
+                if ideal:
+                    evaluate(i, now + 1, network, own, received, exchange)
+                elif realized.awake[i, place]:
+                    take_up(i, now, network, own, exchange)
+                    evaluate(i, 0, network, own, received, exchange)
+                    draw_next(i, now, network, own, exchange, ahead)
+                    send(i, now, place, network, exchange, realized.active)
+                else:
+                    send_nothing(i, links, exchange.mail, now)
+            if ideal:
+                if len(own.buffers.keys):
+                    for i in range(nodes):
+                        replay(i, now + 2, links, own)
+                if network.coupling.sends_duals:
+                    send_duals(network)
+            else:
+                deliver(now, place, realized, exchange.mail)
+        return DONE, count, 0, 0.0
+
+    return run
+
+
+run_rounds, run_lossy_rounds = rounds(ideal=True), rounds(ideal=False)
 
 
 @nogil(makes_arrays=False)
-def run_rounds(
+def resume(
     network: Network,
     own: Own,
     received: Received,
-    spare: Scratch,
-    predicted: Array,  # (V, rounds, b, C) filled with f at the samples before each step; or (0, 0, 0, 0)
-    first: int,  # the first round, by its place in the batches
-    count: int,
-    completed: int,  # rounds of the run before this call
-    diverged: float,
-    since: int,  # the number of nodes that have already learned in the first round
-) -> tuple[int, int, int, float]:
-    """Run ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
-    states, nodes, room, outputs = network.states, len(network.kinds.of), own.values.shape[1], own.values.shape[2]
-    kept, replays = predicted.shape[2] * outputs, len(own.buffers.keys) > 0
-    kept_rounds, large = predicted.shape[1], states.storage.size > LARGE
-    for t in range(first, first + count):
-        states.turn[0] = t - first
-        for i in range(0 if since == 0 or t > first else nodes, nodes):
-            if waits(i, network, own):
-                return PAUSED, t - first, 0, 0.0
-        for i in range(since if t == first else 0, nodes):
-            states.turn[1] = i
-            if large and i + 1 < nodes:
-                fetch(states.storage, states.begins[i + 1], min(states.lengths[i + 1], FETCHED))
-                length = own.row_begins[i + 2] - own.row_begins[i + 1]
-                fetch(own.rows, own.row_begins[i + 1], min(length, FETCHED))
-            gathered = Gathered(gather(i, t, network, own), 0)
-            counts = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
-            if counts[ROOM] < gathered.taken and not fits(spare, counts, gathered.taken, states.storage.shape[1]):
-                return FULL, t - first, i, 0.0
-            if kept_rounds:
-                size = own.samples[t, i]
-                values = table(own.values, i * room * outputs, size, outputs)
-                copy_matrix(values, table(predicted, (i * kept_rounds + t) * kept, size, outputs))
-            reason, curvature = learn(
-                i, t, completed + t - first + 1, gathered, network, own, received, spare, diverged
-            )
-            if reason != DONE:
-                return reason, t - first, i, curvature
-        if lay_rows(network, own) > spare.capacity:
-            return FULL, t - first, nodes, 0.0
-        for i in range(nodes):
-            states.turn[1] = i
-            publish(i, t + 1, network, own, received)
-        if replays:
-            for i in range(nodes):
-                if network.links.start[i + 1] > network.links.start[i]:
-                    replay(i, t + 2, network.links, own)
-        if network.coupling.sends_duals:
-            send_duals(network.links, network.coupling)
-    return DONE, count, 0, 0.0
+    exchange: LossyExchange,
+    realized: Realized,
+    now: int,  # round of the network that comes next
+    evaluates: Booleans,  # (V,)
+    sends: bool,
+) -> None:
+    """Evaluate some nodes' functions at points in flight, and send the messages of the round before again."""
+    for i in range(len(network.kinds.of)):
+        network.states.turn[1] = i
+        if evaluates[i]:
+            evaluate_kept(i, 0, network, own, received, exchange)
+        if sends and exchange.kept.following[i] == now - 1:
+            put_out(i, now - 1, now - 1 - PRIMING - realized.first, network, exchange, realized.active)
 
 
 @force_inline
-def waits(i: int, network: Network, own: Own) -> bool:
-    """Tell whether node i needs maintenance or room before its next step, which rounds cannot give."""
-    counts, kinds = network.states.counts, network.kinds
-    short = counts[i, ROOM] < own.most[i] and kinds.functions[kinds.of[i], REPACK] == NONE
-    return bool(counts[i, WANTS] != NOTHING or short)
-
-
-@force_inline
-def gather(i: int, t: int, network: Network, own: Own) -> int:
-    """Copy node i's points and its neighbours' side by side, in the symmetric form; returns the number of points."""
-    rounds, room, inputs, links = own.points.shape[1], own.points.shape[2], own.points.shape[3], network.links
-    at = own.sent[t, i]
-    if network.coupling.symmetric:
-        whole = room * inputs
-        copy_matrix(table(own.points, (i * rounds + t) * whole, at, inputs), network.work.points)
-        for e in range(links.start[i], links.start[i + 1]):
-            count = own.sent[t, links.other[e]]
-            points = table(own.points, (links.other[e] * rounds + t) * whole, count, inputs)
-            copy_matrix(points, table(network.work.points, at * inputs, count, inputs))
-            at += count
-    return int(at)
-
-
-@force_inline
-def publish(i: int, t: int, network: Network, own: Own, received: Received) -> None:
-    """Evaluate node i's function at its points of a round and its neighbours', with row sums for implicit steps."""
-    kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-    room, inputs, outputs, rounds = own.points.shape[2], own.points.shape[3], own.values.shape[2], own.points.shape[1]
-    kind, begin, degree = kinds.of[i], links.start[i], links.start[i + 1] - links.start[i]
-    place, size = own.row_begins[i], own.sent[t, i]
-    columns, taken = (own.row_begins[i + 1] - place) // own.most[i], size
-    evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
-    tools, numbers, state, counts, _ = learner_of(i, network)
-    values = table(own.values, i * room * outputs, size, outputs)
-    if coupling.symmetric:
-        taken = gather(i, t, network, own)
-        # Rows of repacked states are kernel rows: each has the same bits whichever others are computed with it.
-        together = kinds.functions[kind, REPACK] != NONE and inputs <= NARROW and kinds.apart[kind] == 0
-        evaluate_gathered(i, 0, taken if together else size, columns, network, own)
-        after = size
-        for e in range(begin, begin + degree):
-            if not together:
-                evaluate_gathered(i, after, own.sent[t, links.other[e]], columns, network, own)
-            after += own.sent[t, links.other[e]]
-        copy_matrix(table(work.values, 0, size, outputs), values)
-        after = size
-        for e in range(begin, begin + degree):
-            count = own.sent[t, links.other[e]]
-            answer = table(received.answers, answer_over(e, t, links, own) * outputs, count, outputs)
-            copy_matrix(table(work.values, after * outputs, count, outputs), answer)
-            after += count
-    else:
-        if size:
-            fresh = table(own.points, (i * rounds + t) * room * inputs, size, inputs)
-            evaluate(tools, numbers, state, counts, fresh, table(own.rows, place, size, columns), values)
-            if coupling.implicit:
-                copy_matrix(fresh, table(work.points, 0, size, inputs))
-                copy_matrix(values, table(work.values, 0, size, outputs))
-        for e in range(begin, begin + degree):
-            count = own.sent[t, links.other[e]]
-            if count:
-                fresh = table(own.points, (links.other[e] * rounds + t) * room * inputs, count, inputs)
-                answer = table(received.answers, answer_over(e, t, links, own) * outputs, count, outputs)
-                evaluate(tools, numbers, state, counts, fresh, table(work.rows, 0, count, columns), answer)
-    if coupling.implicit and degree and taken:
-        rows = table(own.rows, place, taken, columns)
-        points, found = table(work.points, 0, taken, inputs), table(work.values, 0, taken, outputs)
-        eta = own.step_sizes[i, own.steps[i], 0]
-        sum_rows(i, t, points, rows, found, eta, network, own, received.answer_row_sums)
-
-
-@force_inline
-def evaluate_gathered(i: int, after: int, count: int, columns: int, network: Network, own: Own) -> None:
-    """Evaluate node i's function at ``count`` of its gathered points, if there are any."""
-    work, inputs, outputs = network.work, own.points.shape[3], own.values.shape[2]
-    tools, numbers, state, counts, _ = learner_of(i, network)
-    if count:
-        evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])(
-            tools,
-            numbers,
-            state,
-            counts,
-            table(work.points, after * inputs, count, inputs),
-            table(own.rows, own.row_begins[i] + after * columns, count, columns),
-            table(work.values, after * outputs, count, outputs),
-        )
+def prefetch(i: int, network: Network, own: Own) -> None:
+    """Prefetch the state and rows of a node, if there is one, where all states are large."""
+    states = network.states
+    if i < len(network.kinds.of) and states.storage.size > LARGE:
+        fetch(states.storage, states.begins[i], min(states.lengths[i], FETCHED))
+        fetch(own.rows, own.row_begins[i], min(own.row_begins[i + 1] - own.row_begins[i], FETCHED))
 
 
 @force_inline
 def replay(i: int, t: int, links: Links, own: Own) -> None:
     """Put the points received into node i's buffer, then draw replayed points behind its samples of a round."""
-    rounds, room, inputs, samples = own.points.shape[1], own.points.shape[2], own.points.shape[3], own.samples[t, i]
-    buffers, whole = own.buffers, room * inputs
+    rounds, inputs, samples, buffers = own.points.shape[1], own.points.shape[3], own.samples[t, i], own.buffers
+    if links.start[i + 1] == links.start[i]:
+        return
     for e in range(links.start[i], links.start[i + 1]):
-        begin = (links.other[e] * rounds + t - 1) * whole
-        keep_points(i, table(own.points, begin, own.sent[t - 1, links.other[e]], inputs), buffers)
-    begin = (i * rounds + t) * whole
-    keep_points(i, table(own.points, begin, samples, inputs), buffers)
-    replayed = table(own.points, begin + samples * inputs, math.ceil(buffers.rate), inputs)
+        other = links.other[e]
+        keep_points(i, table_of(own.points, other * rounds + t - 1, own.sent[t - 1, other]), buffers)
+    place = i * rounds + t
+    keep_points(i, table_of(own.points, place, samples), buffers)
+    begin = place * own.points.shape[2] + samples
+    replayed = table(own.points, begin * inputs, math.ceil(buffers.rate), inputs)
     own.sent[t, i] = samples + draw_replayed(i, replayed, buffers)
 
 
-@force_inline
-def keep_points(i: int, points: Array, buffers: Buffers) -> None:
-    """Put points (n, p) that node i has drawn or received into its buffer."""
-    room, inputs = buffers.ranks.shape[1], points.shape[1]
-    kept, ranks = table(buffers.points, i * room * inputs, room, inputs), line(buffers.ranks, i * room, room)
-    keep(kept, ranks, line(buffers.counts, 3 * i, 3), points, buffers.key[0], buffers.key[1])
-
-
-@force_inline
-def draw_replayed(i: int, replayed: Array, buffers: Buffers) -> int:
-    """Fill in the points (ceil(r), p) that node i replays, and return how many there are."""
-    room, inputs = buffers.ranks.shape[1], replayed.shape[1]
-    kept, counts = table(buffers.points, i * room * inputs, room, inputs), line(buffers.counts, 3 * i, 3)
-    return int(draw(kept, counts, buffers.rate, replayed, buffers.keys[i, 0], buffers.keys[i, 1]))
-
-
 @njit_no_refcount
-def send_duals(links: Links, coupling: Coupling) -> None:
+def send_duals(network: Network) -> None:
     """Copy the dual variables to where neighbours read them."""
+    links, coupling = network.links, network.coupling
     for i in range(len(links.start) - 1):
-        begin, degree = links.start[i], links.start[i + 1] - links.start[i]
-        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-        for e in range(degree):
-            links.sent[begin + e] = edges[coupling.duals, e]
+        edges = edges_of(i, network)
+        for e in range(edges.shape[1]):
+            links.sent[links.start[i] + e] = edges[coupling.duals, e]
 
 
 @force_inline

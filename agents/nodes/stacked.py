@@ -151,7 +151,7 @@ class StackedAgent(Node):
                 "lossy.now": np.array([self.now, self.sent_at]),
                 "lossy.received": self.received.copy(),
                 "lossy.traffic": self.tally.traffic.copy(),
-                **self.inbox.arrays(),
+                **self.inbox.arrays,
             }
         return arrays
 

@@ -8,23 +8,16 @@ import numpy as np
 
 from kernelswarm.agents.learners.plain_features import learner_forms
 from kernelswarm.agents.nodes.agent import Agent, LossyAgent
-from kernelswarm.agents.nodes.arrays import ABSENT, LARGE_VALUES, NO_VARIANCES, RETURNED, Flight
+from kernelswarm.agents.nodes.arrays import LARGE_VALUES, RETURNED, Flight
 from kernelswarm.agents.nodes.drawing import NOT_KEPT, follow_steps
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
-    counts_of,
     joined,
     kinds_of,
-    mail_of,
-    packets_of,
-    realization_of,
-    realized_from,
-    send_again,
-    terms_of,
 )
+from kernelswarm.agents.nodes.messages import Messages
 from kernelswarm.agents.nodes.mixture_weights import (
     Ensemble,
-    MixtureExchange,
     Outcomes,
     mixture_work,
     update_mixture_weights,
@@ -32,7 +25,7 @@ from kernelswarm.agents.nodes.mixture_weights import (
 from kernelswarm.agents.nodes.node import DIVERGED, DivergenceError, follow_bands
 from kernelswarm.agents.nodes.population import LossyPopulation, Population
 from kernelswarm.agents.nodes.stacked import BYTES, StackedAgent
-from kernelswarm.agents.nodes.vector_population import NO_DUALS
+from kernelswarm.agents.nodes.turns import settle
 from kernelswarm.agents.nodes.vectors import HandedStates
 from kernelswarm.agents.parts.plain_parts import AtTurn, fill, kept
 from kernelswarm.arrays import Array
@@ -149,34 +142,21 @@ class StackedPopulation:
         self._protocol = ensembles_form(agents)
         self._ensemble = ensemble_of(agents, self._protocol, len(labels))
         self._work = mixture_work(self.links, members, self._talking.outcomes[0].shape[2], first.outputs)
-        self._layout, self._ones = MessageLayout(1, members, 0), np.ones(len(labels), dtype=np.int64)
-        self._exchange = MixtureExchange(
-            mail=mail_of(agents, self.links, self.places, self._layout),
-            counts=counts_of(agents, self.links),
-            terms=terms_of(agents, self.links, labels),
-            received=np.concatenate([np.zeros((0, members)), *[agent.received for agent in agents]]),
-            asks=np.concatenate([agent.inbox.asks for agent in agents]),
-            asked=np.concatenate([agent.inbox.asked for agent in agents]),
-            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
-            begun=np.full(len(agents), ABSENT),
-        )
+        messages = self._messages = Messages(agents, self.links, self.places, MessageLayout(1, members, 0))
+        sent_at, none = np.array([agent.sent_at for agent in agents], dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self._exchange = messages.exchange(sent_at, none > 0, none, True, 0.0)
         self._sent = [agent.sent() for agent in agents]  # at the last call of :meth:`sync`
-        self._realization = realization_of(agents, self.links, labels)
-        self._now = first.now
-        sends = self._exchange.sent_at == self._now - 1
+        self.now = first.now
         everywhere = np.ones(len(self.links.other), dtype=np.bool_)
-        said = self._ensemble.logs[: len(agents)]
-        send_again(self._exchange.mail, self.links, self._realization, self._now, sends, said, everywhere)
+        logs, sends = self._ensemble.logs[: len(agents)], self._exchange.sent_at == self.now - 1
+        messages.send_again(self.now, sends, logs, everywhere)
         self._drawn = 0  # the rounds whose samples have been drawn
         self._ensemble.loss[:] = [agent.tally.loss for agent in agents]
         self._banded, self._late = any(agent.band is not None for agent in agents), first.tally.traffic is not None
 
     def flight(self) -> Flight:
         """Return the mixture weights sent last, with room for those received next."""
-        mail, nothing, ones = self._exchange.mail, np.zeros((0, 1, 0)), self._ones
-        slot, none = (self._now - 1) % len(mail.points), (nothing, nothing, NO_VARIANCES, NO_VARIANCES)
-        sent = mail.points[slot], *none, NO_DUALS, NO_DUALS, ones, ones, ones
-        return Flight(*sent, mail.previous[slot], mail.answered[slot])
+        return self._messages.flight(self.now)
 
     def run(self, rounds: int) -> None:
         """Run ``rounds`` rounds.
@@ -200,14 +180,11 @@ class StackedPopulation:
         known, counts = self._ensemble, self._exchange.counts
         for i, agent in enumerate(self.agents):
             steps, numbers, edges = int(counts.learned[i]), int(counts.scalars[i]), self._edges(i)
-            agent.now, agent.sent_at = self._now, int(self._exchange.sent_at[i])
+            agent.sent_at = int(self._exchange.sent_at[i])
             self._protocol.unpack(i, known.states[i])
             agent.round += steps
-            agent.tally.samples += int(known.samples[i]) - agent.samples
-            agent.samples = int(known.samples[i])
-            agent.tally.loss = float(known.loss[i])
-            agent.largest_target = float(known.largest_target[i])
-            agent.received = self._exchange.received[edges].copy()
+            settle(agent, i, self.now, 0, int(known.samples[i]) - agent.samples, known)
+            agent.received = known.received[edges].copy()
             (scalars, size), (sent, sent_size) = agent.sent(), self._sent[i]
             agent.add_up(steps, scalars - sent + numbers)
             if self._late:
@@ -225,13 +202,9 @@ class StackedPopulation:
     def scatter(self) -> list[tuple[Array, Array]]:
         """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
         drawn = [each.scatter() for each in self.populations]
-        mail, terms = self._exchange.mail, self._exchange.terms
-        for i, agent in enumerate(self.agents):
+        self._messages.hand_back(self.now)
+        for agent in self.agents:
             agent.gather()
-            edges = self._edges(i)
-            given = self._layout, self._now, terms.reach, terms.bits
-            agent.inbox.packets = [packets_of(mail, self.links, e, *given) for e in range(edges.start, edges.stop)]
-            agent.inbox.last = mail.last[edges].copy()
         return drawn[0]
 
     def _edges(self, i: int) -> slice:
@@ -256,17 +229,14 @@ class StackedPopulation:
 
     def _begin_anew(self) -> None:
         """Reset the nodes that come back in the round to come."""
-        exchange, now = self._exchange, self._now
-        happens, place = realized_from(self._realization, now)
-        awake = happens.awake[:, place]
-        for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
+        exchange, now = self._exchange, self.now
+        for i in self._messages.returning(now, exchange.sent_at, exchange.begun).tolist():
             agent, edges = self.agents[i], self._edges(i)
             agent.begin_anew()
             state = self._protocol.pack(i)
             self._ensemble.states[i, : len(state)] = state
-            exchange.received[edges] = agent.received
-            due = exchange.mail.due[:, edges]
-            due[due < now] = ABSENT
+            self._ensemble.received[edges] = agent.received
+            self._messages.forget(i, now)
             exchange.begun[i] = now
 
     def _run_rounds(self, count: int) -> None:
@@ -298,7 +268,7 @@ class StackedPopulation:
 
     def _update(self, count: int) -> tuple[int, int]:
         """Update mixture weights for some rounds; returns how many, and the node with a large mixture, or -1."""
-        happens, place = realized_from(self._realization, self._now)
+        happens, count = self._messages.rounds(self.now, count)
         cursor, outcomes = self._exchange.counts.cursor, self._outcomes
         before = cursor.tolist()
         with AtTurn(self, self._ensemble.turn):
@@ -310,8 +280,8 @@ class StackedPopulation:
                 self._work,
                 self._exchange,
                 happens,
-                self._now,
-                min(count, happens.awake.shape[1] - place),
+                self.now,
+                count,
                 DIVERGED,
             )
         if self._banded:
@@ -320,7 +290,7 @@ class StackedPopulation:
                 follow_steps(self.agents, *known, before, cursor.tolist(), completed)
             else:
                 follow_bands(self.agents, *known, before[0], completed)
-        self._now += completed
+        self.now += completed
         self.completed += completed
         if reason == RETURNED:
             self._begin_anew()
@@ -349,6 +319,7 @@ def ensemble_of(
         states=joined(states, np.float64),
         lengths=np.array([len(state) for state in states], dtype=np.int64),
         logs=logs,
+        received=np.concatenate([logs[:0], *[agent.received for agent in agents]]),
         regression=np.array([agent.learner.loss.task == "regression" for agent in agents], dtype=np.int64),
         loss=np.zeros(len(agents)),
         largest_target=np.array([agent.largest_target for agent in agents]),

@@ -10,7 +10,7 @@ import numpy as np
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import PlainFeatures, feature_form, learner_forms
-from kernelswarm.agents.nodes.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, VectorExchange
+from kernelswarm.agents.nodes.arrays import DONE, Flight
 from kernelswarm.agents.nodes.drawing import (
     Drawn,
     Laid,
@@ -23,26 +23,21 @@ from kernelswarm.agents.nodes.drawing import (
 )
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
-    counts_of,
     kinds_of,
     links_of,
-    mail_of,
     outside_of,
-    packets_of,
     places_of_nodes,
-    realization_of,
-    realized_from,
     sealed,
-    send_again,
     states_of,
-    terms_of,
+    zeros,
 )
 from kernelswarm.agents.nodes.inbox import POINTS, SILENT
+from kernelswarm.agents.nodes.messages import Messages
 from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, follow_bands
+from kernelswarm.agents.nodes.turns import run_by_turns, settle
 from kernelswarm.agents.nodes.vector_rounds import (
     Phases,
     Samples,
-    VectorLinks,
     VectorNetwork,
     Vectors,
     VectorSums,
@@ -78,8 +73,8 @@ class VectorPopulation:
 
     def __init__(self, agents: Sequence[VectorNode]) -> None:
         self.agents = agents
-        self._now = agents[0].now
-        for agent in agents if not self._now else ():
+        self.now = agents[0].now
+        for agent in agents if not self.now else ():
             agent.begin()
         self._outside = outside_of(agents)
         places = self.places = places_of_nodes(agents, self._outside)
@@ -119,7 +114,7 @@ class VectorPopulation:
             laid.followed_by(following), sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1)
         )
         # The samples of the next round, once nodes have adapted to them, and the first not counted yet.
-        self._at = self._counted = 0 if self._now >= PRIMING else -1
+        self._at = self._counted = 0 if self.now >= PRIMING else -1
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         self._since_sync = np.zeros(len(agents), dtype=np.int64)  # the samples in them
         self.restart_sums()
@@ -141,38 +136,44 @@ class VectorPopulation:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left, self.completed = rounds, 0
-        while left:
-            if self._now < PRIMING:
-                self._prime()
-                left -= 1
-                continue
-            if self._at == len(self._samples.step_sizes) - 1:
-                self._draw(left)
-            count = min(left, len(self._samples.step_sizes) - 1 - self._at)
-            with AtTurn(self, self._states.turn):
-                reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED, False)
-            if self._banded:
-                self._follow_bands(self._at, completed)
-            self._at += completed
-            self._now += completed
-            self.completed += completed
-            self._rounds_since_sync += completed
-            left -= completed
-            if reason != DONE:
-                self.sync()
-                self._check_values(node, self._at)
+        run_by_turns(self, rounds)
+
+    def take(self, left: int) -> tuple[int, int, int, float]:
+        """Run up to so many rounds; returns as :func:`run_vector_rounds`."""
+        if self.now < PRIMING:
+            self._prime()
+            return DONE, 1, 0, 0.0
+        if self._at == len(self._samples.step_sizes) - 1:
+            self.pause(left)
+        found = self._run_rounds(min(left, len(self._samples.step_sizes) - 1 - self._at), False)
+        if self._banded:
+            self._follow_bands(self._at, found[1])
+        self._at += found[1]
+        self._rounds_since_sync += found[1]
+        return found
 
     def _prime(self) -> None:
         """Run a round that primes the network: in the last of them nodes adapt to their first samples."""
         if (pool := self.agents[0].pool) is not None:
             pool.average()
-        if self._now == PRIMING - 1:
-            with AtTurn(self, self._states.turn):
-                run_vector_rounds(self._network(), self._at, 1, DIVERGED, True)
+        if self.now == PRIMING - 1:
+            self._run_rounds(1, True)
             self._at = self._counted = 0
-        self._now += 1
-        self.completed += 1
+
+    def _run_rounds(self, count: int, primes: bool) -> tuple[int, int, int, float]:
+        with AtTurn(self, self._states.turn):
+            found = run_vector_rounds(self._network(), None, None, self._at, count, DIVERGED, primes)
+        return (*found, 0.0)
+
+    def begin_anew(self) -> None:
+        """Do nothing: no node forgets."""
+
+    def fail(self, node: int, curvature: float) -> None:
+        """Raise a node's error about its values at its samples."""
+        self.sync()
+        at = self._reached()[node]
+        values = self._vectors.values[slot_of(at, self._vectors.values), node]
+        self.agents[node].check_values(values[: self._samples.counts[at, node]])
 
     def _network(self) -> VectorNetwork:
         return VectorNetwork(
@@ -191,11 +192,6 @@ class VectorPopulation:
         learned = slice(first, first + rounds)
         outcomes = by_nodes(self._vectors.values[learned], self._samples.targets[learned])
         follow_bands(self.agents, *outcomes, self._samples.counts[learned], 0, rounds)
-
-    def _check_values(self, i: int, at: int) -> None:
-        """Raise node i's error about its values at its samples of a round."""
-        values = self._vectors.values[slot_of(at, self._vectors.values), i]
-        self.agents[i].check_values(values[: self._samples.counts[at, i]])
 
     def sync(self) -> None:
         self._count()
@@ -218,12 +214,7 @@ class VectorPopulation:
             self._forms[i].sync(agent.state, self._states.counts[i], rounds)
             self._protocol.unpack(i, self._known(i))
             agent.round += rounds
-        agent.now = self._now
-        agent.samples += samples
-        agent.largest_target = float(self._sums.largest_target[i])
-        agent.tally.rounds += rounds
-        agent.tally.samples += samples
-        agent.tally.loss = float(self._sums.loss[i])
+        settle(agent, i, self.now, rounds, samples, self._sums)
 
     def _known(self, i: int) -> Array:
         """Return a view of a node's vector of weights and whatever else the protocol keeps."""
@@ -280,11 +271,11 @@ class VectorPopulation:
         """Return the place of the samples that each node learns from next."""
         return [self._at] * len(self.agents)
 
-    def _draw(self, rounds: int) -> None:
-        """Draw the samples of at most ``rounds`` further rounds."""
+    def pause(self, left: int) -> None:
+        """Draw the samples of at most ``left`` further rounds."""
         self._count()
         uncounted = 0 if self._protocol.synced else self._rounds_since_sync
-        self._draw_on(rounds, self.agents[0].round + uncounted, uncounted)
+        self._draw_on(left, self.agents[0].round + uncounted, uncounted)
         self._at = self._counted = 0
 
     def _draw_on(self, rounds: int, completed: int, stepped: int) -> None:
@@ -312,21 +303,12 @@ class VectorPopulation:
 
     def _workspace(self) -> Work:
         """Return the working memory of rounds on the present samples."""
-        size, outputs = self._vectors.values.shape[2:]
+        (size, outputs), columns = self._vectors.values.shape[2:], self._vectors.rows.shape[1]
         widest = max(len(agent.neighbors) for agent in self.agents)
-        return Work(
-            rows=np.zeros((size, self._vectors.rows.shape[1])),
-            values=np.zeros((size, outputs)),
-            gradient=np.zeros((size, outputs)),
-            rates=np.zeros(size),
-            stiffness=np.zeros(size),
-            losses=np.zeros(size),
-            moved=np.zeros(self._phases.weights),
-            sizes=np.zeros(self._samples.step_sizes.shape[2]),
-            received=np.zeros(widest * self._width),
-            counts=np.ones(widest),
-            nothing=np.zeros((0, self._width)),
-        )
+        known = {"b": size, "C": outputs, "R": columns, "w": self._phases.weights, "r": widest * self._width}
+        known["k"] = self._samples.step_sizes.shape[2]
+        names = "rows bR, values bC, gradient bC, rates b, stiffness b, losses b, moved w, sizes k, received r"
+        return Work(**zeros(names, known), counts=np.ones(widest))
 
 
 def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int) -> Phases:
@@ -362,70 +344,41 @@ class LossyVectorPopulation(VectorPopulation):
     def __init__(self, agents: Sequence[LossyVectorNode]) -> None:
         super().__init__(agents)
         self.agents: Sequence[LossyVectorNode] = agents
-        first, labels = agents[0], list(self.places)
+        first, count = agents[0], len(agents)
         conditions = first.conditions.links
-        self._terms = terms_of(agents, self.links, labels)._replace(
+        messages = self._messages = Messages(agents, self.links, self.places, MessageLayout(1, self._width, 0))
+        messages.terms = messages.terms._replace(
             bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
         )
-        self._realization = realization_of(agents, self.links, labels)
-        self._layout = MessageLayout(1, self._width, 0)
-        self._mail = mail_of(agents, self.links, self.places, self._layout)
-        self._counts = counts_of(agents, self.links)
+        self._counts = messages.counts
         self._counts.cursor[:] = self._at
-        self._vectors.last_sent[: len(agents)] = [agent.last_sent for agent in agents]
-        self._exchange = VectorExchange(
-            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
-            begun=np.full(len(agents), ABSENT),
-            quiet=np.array([agent.quiet for agent in agents], dtype=np.bool_),
-            used=np.concatenate([agent.used for agent in agents]),
-            asks=np.concatenate([agent.inbox.asks for agent in agents]),
-            asked=np.concatenate([agent.inbox.asked for agent in agents]),
-        )
-        sends = (self._exchange.sent_at == self._now - 1) & ~self._exchange.quiet
-        sent = np.array([agent.rule.send(agent.links) for agent in agents]).reshape(len(agents), -1)
-        send_again(self._mail, self.links, self._realization, self._now, sends, sent, self._exchange.asked)
+        self._vectors.last_sent[:count] = [agent.last_sent for agent in agents]
+        quiet, used = np.array([agent.quiet for agent in agents]), np.concatenate([agent.used for agent in agents])
+        sent_at = np.array([agent.sent_at for agent in agents], dtype=np.int64)
+        exchange = self._exchange = messages.exchange(sent_at, quiet, used, False, float(first.message_bytes))
+        sends = (exchange.sent_at == self.now - 1) & ~quiet
+        sent = np.array([agent.rule.send(agent.links) for agent in agents]).reshape(count, -1)
+        messages.send_again(self.now, sends, sent, exchange.asked)
 
     def flight(self) -> Flight:
         """Return the messages sent last, with room for those received next."""
-        mail, slot = self._mail, (self._now - 1) % len(self._mail.points)
-        none = np.zeros((0, 1, self.agents[0].outputs))
-        row_sums, ones = none[:, :, 0], self._ones
-        sent = mail.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS
-        return Flight(*sent, ones, ones, ones, mail.previous[slot], mail.answered[slot])
+        return self._messages.flight(self.now)
 
-    def run(self, rounds: int) -> None:
-        """Run ``rounds`` rounds; raises as VectorPopulation."""
-        left, self.completed, realized = rounds, 0, self._realization
-        while left:
-            (happens, place), primes = realized_from(realized, self._now), self._now < PRIMING
-            count, before = min(left, happens.awake.shape[1] - place), self._reached()
-            with AtTurn(self, self._states.turn):
-                reason, completed, node = run_lossy_vector_rounds(
-                    self._network(),
-                    VectorLinks(
-                        self._mail, self._exchange, self._counts, self._terms, float(self.agents[0].message_bytes)
-                    ),
-                    happens,
-                    self._now,
-                    count,
-                    DIVERGED,
-                )
-            if primes and (pool := self.agents[0].pool) is not None:
-                for _ in range(completed):
-                    pool.average()
-            elif self._banded:
-                outcomes = self._vectors.values, self._samples.targets, self._samples.counts
-                follow_steps(self.agents, *outcomes, before, self._reached(), completed)
-            self._now += completed
-            self.completed += completed
-            left -= completed
-            if reason == PAUSED:
-                self._draw(left)
-            elif reason == RETURNED:
-                self._begin_anew()
-            elif reason != DONE:
-                self.sync()
-                self._check_values(node, int(self._counts.cursor[node]))
+    def take(self, left: int) -> tuple[int, int, int, float]:
+        """Run up to so many rounds; returns as :func:`run_lossy_vector_rounds`."""
+        happens, count = self._messages.rounds(self.now, left)
+        before = self._reached()
+        with AtTurn(self, self._states.turn):
+            reason, completed, node = run_lossy_vector_rounds(
+                self._network(), self._exchange, happens, self.now, count, DIVERGED, False
+            )
+        if self.now < PRIMING and (pool := self.agents[0].pool) is not None:
+            for _ in range(completed):
+                pool.average()
+        elif self._banded:
+            outcomes = self._vectors.values, self._samples.targets, self._samples.counts
+            follow_steps(self.agents, *outcomes, before, self._reached(), completed)
+        return reason, completed, node, 0.0
 
     def sync(self) -> None:
         counts = self._counts
@@ -443,8 +396,10 @@ class LossyVectorPopulation(VectorPopulation):
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
-        left, mail, exchange, links = super().scatter(), self._mail, self._exchange, self.links
-        slot = (self._now - 1) % len(mail.points)
+        left, exchange, links = super().scatter(), self._exchange, self.links
+        mail = exchange.mail
+        self._messages.hand_back(self.now)
+        slot = (self.now - 1) % len(mail.points)
         for i, agent in enumerate(self.agents):
             edges = range(int(links.start[i]), int(links.start[i + 1]))
             agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
@@ -452,14 +407,11 @@ class LossyVectorPopulation(VectorPopulation):
             agent.last_sent = self._vectors.last_sent[i].copy()
             if mail.previous[slot, i] != SILENT:  # it has just been sent
                 agent.last_sent = self._as_received(i, mail.points[slot, i])
-            reach, bits = agent.inbox.reach, self._terms.bits
-            agent.inbox.packets = [packets_of(mail, links, e, self._layout, self._now, reach, bits) for e in edges]
-            agent.inbox.last = mail.last[edges.start : edges.stop].copy()
         return left
 
     def _as_received(self, i: int, vector: Array) -> Array:
         """Return a vector that node i has just sent, (1, n), as its faults and the links will change it, (n,)."""
-        terms, received, sent = self._terms, vector.copy(), self._now - 1
+        terms, received, sent = self._exchange.terms, vector.copy(), self.now - 1
         (first, second), faults = terms.node_keys[i].tolist(), slice(*terms.fault_start[i : i + 2].tolist())
         misreport_in(received, terms.faults[faults], first, second, sent, POINTS)
         bound, noise = terms.bound_on_points, terms.noise_on_points
@@ -470,18 +422,17 @@ class LossyVectorPopulation(VectorPopulation):
 
     def _learned_from(self, i: int) -> int:
         """Return the place of the samples that node i learned from last, at the begin of a round."""
-        return int(self._counts.cursor[i])
+        return int(self._counts.cursor[i]) - 1
 
     def _reached(self) -> list[int]:
         """Return the place of the samples that each node learns from next."""
         reached: list[int] = self._counts.cursor.tolist()
         return reached
 
-    def _begin_anew(self) -> None:
+    def begin_anew(self) -> None:
         """Reset the nodes that come back in the round to come."""
-        exchange, now, sizes = self._exchange, self._now, self._samples.step_sizes
-        awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
-        for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
+        exchange, now, sizes = self._exchange, self.now, self._samples.step_sizes
+        for i in self._messages.returning(now, exchange.sent_at, exchange.begun).tolist():
             agent, form, at = self.agents[i], self._forms[i], int(self._counts.cursor[i])
             self._sync(i, *self._learned(i))
             self._counts.learned[i] = 0
@@ -494,14 +445,13 @@ class LossyVectorPopulation(VectorPopulation):
             sizes[at:, i, : first.shape[1]] = first
             if isinstance(form, PlainLearner):
                 form.follow(agent.state, sizes[at:, i])
-            due = self._mail.due[:, self.links.start[i] : self.links.start[i + 1]]
-            due[due < now] = ABSENT
+            self._messages.forget(i, now)
             exchange.quiet[i], exchange.begun[i] = False, now
 
-    def _draw(self, rounds: int) -> None:
-        """Draw the samples of at most ``rounds`` further rounds."""
+    def pause(self, left: int) -> None:
+        """Draw the samples of at most ``left`` further rounds."""
         self.sync()
-        for agent, left in zip(self.agents, self._behind(self._reached()), strict=True):
-            put_back(agent, *left)
-        self._draw_on(rounds, self._now, 0)
+        for agent, behind in zip(self.agents, self._behind(self._reached()), strict=True):
+            put_back(agent, *behind)
+        self._draw_on(left, self.now, 0)
         self._counts.cursor[:] = 0

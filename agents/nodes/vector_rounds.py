@@ -1,8 +1,8 @@
 """The round of nodes that send vectors, for all of a block, in compiled code.
 
 A round ends when the vectors that were sent on its samples are received: a node receives, ends its round, and sees the
-samples of the next before it sends. What it learns from what it has received, and what it does before it sends, has one
-text for links of all kinds.
+samples of the next before it sends. Whether links are ideal is a constant; on others messages travel as those of points
+and values do (:mod:`~kernelswarm.agents.nodes.receiving`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import NamedTuple
 from kernelswarm.agents.arithmetic.abi import (
     GradientArguments,
     StepArguments,
-    evaluate_at,
     gradient_at,
     loss_derivatives_at,
     loss_values_at,
@@ -22,11 +21,11 @@ from kernelswarm.agents.arithmetic.abi import (
 )
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.scratch import States
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import line, line_of, rows_of, table, table_of
 from kernelswarm.agents.functions.kernel_sum import combine_into
 from kernelswarm.agents.nodes.arrays import (
+    ABSENT,
     DONE,
-    EVALUATE,
     GRADIENT,
     LARGE_VALUES,
     LOSS_DERIVATIVES,
@@ -35,21 +34,18 @@ from kernelswarm.agents.nodes.arrays import (
     PLACE,
     RETURNED,
     STEP,
-    Counts,
     Kinds,
     Links,
-    Mail,
     Realized,
-    Terms,
     VectorExchange,
 )
-from kernelswarm.agents.nodes.inbox import NO_ANSWER, SENT, SILENT
-from kernelswarm.agents.nodes.learning import admit
-from kernelswarm.agents.nodes.lossy_rounds import send_nothing
+from kernelswarm.agents.nodes.inbox import SILENT
+from kernelswarm.agents.nodes.learning import admit, evaluate_in, learner_of
 from kernelswarm.agents.nodes.node import PRIMING
-from kernelswarm.agents.nodes.receiving import before, has_arrived, receive
-from kernelswarm.arrays import Array, Booleans, Integers
-from kernelswarm.protocols.core.addresses import NONE
+from kernelswarm.agents.nodes.receiving import newest_arrived, receive
+from kernelswarm.agents.nodes.sending import deliver, returned, send_nothing, send_vector
+from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import NONE, Compiled
 from kernelswarm.protocols.core.compiling import force_inline, inline_always, nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.parameters.contract import PhaseArguments, phase_at
@@ -113,7 +109,6 @@ class Work(NamedTuple):
     sizes: Array  # (k,) of the step
     received: Array  # (deg n,) deg is the largest degree
     counts: Array  # (deg,) the weight of each of them by its age
-    nothing: Array  # (0, n)
 
 
 class VectorNetwork(NamedTuple):
@@ -129,35 +124,141 @@ class VectorNetwork(NamedTuple):
     work: Work
 
 
-@nogil(makes_arrays=False)
-def run_vector_rounds(
+def vector_rounds(ideal: bool) -> Compiled:
+    """Return the function that runs rounds on ideal links, or on others."""
+
+    @nogil(makes_arrays=False)
+    def run(
+        network: VectorNetwork,
+        exchange: VectorExchange,  # None on ideal links, as is ``realized``
+        realized: Realized,
+        first: int,  # the first round, by its place in the samples; on unreliable links by that in the run
+        count: int,
+        diverged: float,
+        primes: bool,  # whether samples, which nodes have seen, are only adapted to; else by the round
+    ) -> tuple[int, int, int]:
+        """Run ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+        links, vectors, nodes, place = network.links, network.vectors, len(network.kinds.of), 0
+        turn, learns, adapts = network.states.turn, not primes, True
+        for now in range(first, first + count):
+            turn[0], at = now - first, now
+            if not ideal:
+                awake, place = realized.awake, now - PRIMING - realized.first
+                learns, adapts = now >= PRIMING, now >= PRIMING - 1
+                for i in range(nodes):
+                    if returned(i, now, place, awake, exchange):
+                        return RETURNED, now - first, i
+                    if awake[i, place] and exchange.counts.cursor[i] == network.samples.points.shape[0] - 2:
+                        return PAUSED, now - first, 0
+                receive(links, exchange.mail, exchange.counts, False, exchange.terms, awake, place, now)
+                take_sent(now - 1, vectors.last_sent, exchange)
+            for i in range(nodes if learns else 0):
+                if ideal or awake[i, place]:
+                    turn[1] = i
+                    if ideal:
+                        gather(i, network)
+                    else:
+                        gather_arrived(i, now, network, exchange)
+                        at = exchange.counts.cursor[i]
+                    if not end_round(i, at, network, diverged):
+                        return LARGE_VALUES, now - first, i
+                    if not ideal:
+                        exchange.counts.learned[i] += 1
+                        exchange.counts.cursor[i] += 1
+            for i in range(nodes):
+                if ideal or awake[i, place]:
+                    turn[1] = i
+                    following = now + 1
+                    if not ideal:
+                        exchange.counts.cursor[i] += adapts and not learns
+                        following = exchange.counts.cursor[i]
+                    if learns:
+                        see(i, following, network)
+                    if adapts:
+                        adapt(i, following, network)
+                    begin, width = vectors.begins[i] + network.phases.sent, vectors.last_sent.shape[1]
+                    vector = line(vectors.known, begin, width)
+                    if ideal:
+                        for k in range(width):
+                            vectors.last_sent[i, k] = vector[k]
+                    else:
+                        post(i, now, place, vector, network, exchange, realized)
+                else:
+                    send_nothing(i, links, exchange.mail, now)
+            if not ideal:
+                deliver(now, place, realized, exchange.mail)
+        return DONE, count, 0
+
+    return run
+
+
+run_vector_rounds, run_lossy_vector_rounds = vector_rounds(ideal=True), vector_rounds(ideal=False)
+
+
+@force_inline
+def gather(i: int, network: VectorNetwork) -> None:
+    """Copy the vectors that node i's neighbours have sent."""
+    links, last_sent = network.links, network.vectors.last_sent
+    width = last_sent.shape[1]
+    for e in range(links.start[i + 1] - links.start[i]):
+        j = links.other[links.start[i] + e]
+        for k in range(width):
+            network.work.received[e * width + k] = last_sent[j, k]
+
+
+@force_inline
+def take_sent(sent: int, last_sent: Array, exchange: VectorExchange) -> None:
+    """Keep the vectors that nodes sent in a round as links have changed them, which all receivers get."""
+    mail = exchange.mail
+    slot = sent % mail.points.shape[0]
+    for i in range(len(exchange.sent_at)):
+        if mail.previous[slot, i] != SILENT:
+            for k in range(last_sent.shape[1]):
+                last_sent[i, k] = mail.points[slot, i, 0, k]
+
+
+@force_inline
+def gather_arrived(i: int, now: int, network: VectorNetwork, exchange: VectorExchange) -> None:
+    """Find the newest vector that has arrived from each of node i's neighbours, and its weight."""
+    links, vectors, work, mail, terms = network.links, network.vectors, network.work, exchange.mail, exchange.terms
+    slots, width = mail.points.shape[0], vectors.last_sent.shape[1]
+    begin = links.start[i]
+    for d in range(links.start[i + 1] - begin):
+        e, newest = begin + d, ABSENT
+        if exchange.asks[e]:
+            newest = newest_arrived(mail, e, now, terms.max_age + 1, terms.reach)
+        received = line(work.received, d * width, width)
+        work.counts[d] = 0.0
+        vector = line_of(vectors.last_sent, i, width)
+        if newest != ABSENT and (newest != exchange.used[e] or terms.repeats):
+            exchange.used[e] = newest
+            work.counts[d] = 1.0 / (1.0 + terms.damping * (now - 1 - newest))
+            vector = line_of(mail.points, (newest % slots) * mail.points.shape[1] + links.other[e], width)
+        for k in range(width):
+            received[k] = vector[k]
+
+
+@force_inline
+def post(
+    i: int,
+    now: int,
+    place: int,
+    vector: Array,
     network: VectorNetwork,
-    first: int,  # the first round, by its place in the samples
-    count: int,
-    diverged: float,
-    primes: bool,  # whether the first samples, which nodes have seen, are only adapted to
-) -> tuple[int, int, int]:
-    """Run ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
-    states, kinds, links, vectors, _, phases, _, work = network
-    last_sent, width = vectors.last_sent, vectors.last_sent.shape[1]
-    for t in range(first, first + count):
-        states.turn[0] = t - first
-        for i in range(0 if primes else len(kinds.of)):
-            states.turn[1] = i
-            for e in range(links.start[i + 1] - links.start[i]):
-                j = links.other[links.start[i] + e]
-                for k in range(width):
-                    work.received[e * width + k] = last_sent[j, k]
-            if not end_round(i, t, network, diverged):
-                return LARGE_VALUES, t - first, i
-        for i in range(len(kinds.of)):
-            states.turn[1] = i
-            if not primes:
-                see(i, t + 1, network)
-            adapt(i, t + 1, network)
-            for k in range(width):
-                last_sent[i, k] = vectors.known[vectors.begins[i] + phases.sent + k]
-    return DONE, count, 0
+    exchange: VectorExchange,
+    realized: Realized,
+) -> None:
+    """Send node i's vector if it has moved far enough."""
+    terms, last_sent = exchange.terms, line_of(network.vectors.last_sent, i, len(vector))
+    threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
+    exchange.quiet[i] = False
+    if threshold > 0.0 and now >= PRIMING:
+        exchange.quiet[i] = math.sqrt(squared_distance(vector, last_sent)) <= threshold
+    if exchange.quiet[i]:
+        exchange.sent_at[i] = now
+        send_nothing(i, network.links, exchange.mail, now)
+    else:
+        send_vector(i, now, place, vector, network.links, exchange, realized.active)
 
 
 @inline_always
@@ -166,95 +267,70 @@ def slot_of(t: int, values: Array) -> int:
     return t if values.shape[0] > 1 else 0
 
 
+@inline_always
+def given_of(i: int, t: int, degree: int, sent: int, network: VectorNetwork) -> PhaseArguments:
+    """Return the arguments of a phase of node i, with its samples t and so many vectors of neighbours, and ``sent``
+    numbers of its own; the step's sizes are filled in."""
+    _, kinds, _, vectors, _, phases, samples, work = network
+    columns, size, place = vectors.rows.shape[1], samples.counts[t, i], t * samples.targets.shape[1] + i
+    for n in range(len(work.sizes)):
+        work.sizes[n] = samples.step_sizes[t, i, n]
+    return PhaseArguments(
+        phases.numbers,
+        line(vectors.known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i]),
+        line_of(vectors.last_sent, i, sent),
+        table(work.received, 0, degree, vectors.last_sent.shape[1]),
+        line(work.counts, 0, degree),
+        work.sizes[0],
+        work.moved,
+        line_of(phases.lambdas, kinds.of[i], columns),
+        rows_of(vectors.rows, i * samples.targets.shape[2], size),
+        table_of(samples.targets, place, size),
+        samples.batch_sizes[i],
+    )
+
+
 @force_inline
 def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
     """Have node i learn from its samples t and from the vectors at the front of ``work.received``; False where it
     diverges."""
-    states, kinds, links, vectors, sums, phases, samples, work = network
-    storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
-    nodes, room, wide = targets.shape[1], targets.shape[2], targets.shape[3]
-    length, width, outputs = storage.shape[1], vectors.last_sent.shape[1], vectors.values.shape[3]
-    columns, degree = vectors.rows.shape[1], links.start[i + 1] - links.start[i]
-    kind, sizes, size = kinds.of[i], work.sizes, samples.counts[t, i]
-    wanted = table(targets, (t * nodes + i) * room * wide, size, wide)
+    _, kinds, links, vectors, sums, phases, _, work = network
+    given = given_of(i, t, links.start[i + 1] - links.start[i], vectors.last_sent.shape[1], network)
+    kind, size, rule = kinds.of[i], len(given.targets), phases.functions
+    _, numbers, state, _, loss_numbers = learner_of(i, network)
     if size:
-        begin, losses = (slot_of(t, vectors.values) * nodes + i) * room * outputs, line(work.losses, 0, size)
-        own = table(vectors.values, begin, size, outputs)
-        if not admit(i, own, wanted, sums.largest_target, diverged):
+        own = table_of(vectors.values, slot_of(t, vectors.values) * vectors.values.shape[1] + i, size)
+        if not admit(i, own, given.targets, sums.largest_target, diverged):
             return False
-        loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-        loss_values_at(kinds.functions[kind, LOSS_VALUES])(loss_numbers, own, wanted, losses)
+        losses = line(work.losses, 0, size)
+        loss_values_at(kinds.functions[kind, LOSS_VALUES])(loss_numbers, own, given.targets, losses)
         sums.loss[i] += total(losses)
-    for n in range(len(sizes)):
-        sizes[n] = samples.step_sizes[t, i, n]
-    state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
-    given = PhaseArguments(
-        phases.numbers,
-        state,
-        line(vectors.last_sent, i * width, width),
-        table(work.received, 0, degree, width),
-        line(work.counts, 0, degree),
-        sizes[0],
-        work.moved,
-        line(phases.lambdas, kind * columns, columns),
-        table(vectors.rows, i * room * columns, size, columns),
-        wanted,
-        samples.batch_sizes[i],
-    )
     if rule[RECEIVE_START] != NONE:
         phase_at(rule[RECEIVE_START])(given)
         descend(i, t, network)
     phase_at(rule[RECEIVE_FINISH])(given)
-    place_at(kinds.functions[kind, PLACE])(
-        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
-        line(storage, i * length, length),
-        line(state, 0, phases.weights),
-    )
+    place_at(kinds.functions[kind, PLACE])(numbers, state, line(given.state, 0, phases.weights))
     return True
 
 
 @force_inline
 def see(i: int, t: int, network: VectorNetwork) -> None:
     """Evaluate node i's function at its samples t."""
-    states, kinds, _, vectors, _, _, samples, _ = network
-    storage, points, kind = states.storage, samples.points, kinds.of[i]
-    nodes, room, inputs, size = points.shape[1], points.shape[2], points.shape[3], samples.counts[t, i]
-    columns, outputs = vectors.rows.shape[1], vectors.values.shape[3]
-    evaluate_at(kinds.functions[kind, EVALUATE])(
-        line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
-        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
-        line(storage, i * storage.shape[1], storage.shape[1]),
-        line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
-        table(points, (t * nodes + i) * room * inputs, size, inputs),
-        table(vectors.rows, i * room * columns, size, columns),
-        table(vectors.values, (slot_of(t, vectors.values) * nodes + i) * room * outputs, size, outputs),
+    vectors, samples = network.vectors, network.samples
+    nodes, room, size = samples.points.shape[1], samples.points.shape[2], samples.counts[t, i]
+    values = table_of(vectors.values, slot_of(t, vectors.values) * nodes + i, size)
+    evaluate_in(
+        i, table_of(samples.points, t * nodes + i, size), rows_of(vectors.rows, i * room, size), values, network
     )
 
 
 @force_inline
 def adapt(i: int, t: int, network: VectorNetwork) -> None:
     """Let node i adapt its state by its samples t, which it has seen, before it sends."""
-    _, kinds, _, vectors, _, phases, samples, work = network
-    known, rule, kind, sizes = vectors.known, phases.functions, kinds.of[i], work.sizes
-    (_, nodes, room, _), size, columns = samples.points.shape, samples.counts[t, i], vectors.rows.shape[1]
+    rule = network.phases.functions
     if rule[ADAPT_FINISH] == NONE:
         return
-    for n in range(len(sizes)):
-        sizes[n] = samples.step_sizes[t, i, n]
-    wide, none = samples.targets.shape[3], line(work.counts, 0, 0)
-    given = PhaseArguments(
-        phases.numbers,
-        line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i]),
-        none,
-        work.nothing,
-        none,
-        sizes[0],
-        work.moved,
-        line(phases.lambdas, kind * columns, columns),
-        table(vectors.rows, i * room * columns, size, columns),
-        table(samples.targets, (t * nodes + i) * room * wide, size, wide),
-        samples.batch_sizes[i],
-    )
+    given = given_of(i, t, 0, 0, network)
     if rule[ADAPT_START] != NONE:
         phase_at(rule[ADAPT_START])(given)
         descend(i, t, network)
@@ -264,39 +340,31 @@ def adapt(i: int, t: int, network: VectorNetwork) -> None:
 @force_inline
 def descend(i: int, t: int, network: VectorNetwork) -> None:
     """Take node i's learner's step on its samples t from the weights that are moved; without samples they stay."""
-    states, kinds, _, vectors, _, phases, samples, work = network
+    _, kinds, _, vectors, _, phases, samples, work = network
     weights, sizes, size = work.moved, work.sizes, samples.counts[t, i]
     if size == 0:
         return
-    nodes, room, inputs = samples.points.shape[1], samples.points.shape[2], samples.points.shape[3]
-    wide, outputs, kind = samples.targets.shape[3], work.values.shape[1], kinds.of[i]
-    columns, features = vectors.rows.shape[1], len(weights) // outputs
-    functions = line(kinds.functions, kind * kinds.functions.shape[1], kinds.functions.shape[1])
-    tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
-    numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
-    counts = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
-    points = table(samples.points, (t * nodes + i) * room * inputs, size, inputs)
-    targets = table(samples.targets, (t * nodes + i) * room * wide, size, wide)
-    rows, kept = table(vectors.rows, i * room * columns, size, columns), table(work.rows, 0, size, columns)
-    values, gradient = table(work.values, 0, size, outputs), table(work.gradient, 0, size, outputs)
-    rates, stiffness = line(work.rates, 0, size), line(work.stiffness, 0, size)
-    combine_into(rows, table(weights, 0, features, outputs), features, values)
+    place, functions = t * samples.points.shape[1] + i, kinds.functions[kinds.of[i]]
+    features = len(weights) // work.values.shape[1]
+    tools, numbers, _, counts, loss_numbers = learner_of(i, network)
+    points, targets = table_of(samples.points, place, size), table_of(samples.targets, place, size)
+    rows, kept = rows_of(vectors.rows, i * samples.points.shape[2], size), rows_of(work.rows, 0, size)
+    values, gradient = rows_of(work.values, 0, size), rows_of(work.gradient, 0, size)
+    rates, stiffness, scratch = line(work.rates, 0, size), line(work.stiffness, 0, size), vectors.scratch
+    combine_into(rows, table(weights, 0, features, values.shape[1]), features, values)
     if functions[GRADIENT] == NONE:
-        loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
         loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, targets, gradient)
     else:
-        asked = GradientArguments(
-            tools, numbers, weights, counts, vectors.scratch, points, rows, values, targets, sizes
-        )
+        asked = GradientArguments(tools, numbers, weights, counts, scratch, points, rows, values, targets, sizes)
         gradient_at(functions[GRADIENT])(asked, gradient)
-    weigh(sizes[0], kinds.curvature[kind], samples.batch_sizes[i], gradient, rates, stiffness)
+    weigh(sizes[0], kinds.curvature[kinds.of[i]], samples.batch_sizes[i], gradient, rates, stiffness)
     copy_matrix(rows, kept)
     given = StepArguments(
         tools,
         numbers,
         weights,
         counts,
-        vectors.scratch,
+        scratch,
         points,
         kept,
         gradient,
@@ -321,126 +389,3 @@ def weigh(eta: float, curvature: float, batch_size: int, gradient: Array, rates:
         if share < 1.0:
             for c in range(gradient.shape[1]):
                 gradient[k, c] *= share
-
-
-# The round of nodes that send vectors on links and by clocks that are not ideal, for all of a block.
-#
-# Messages travel as those of points and values do (:mod:`~kernelswarm.agents.nodes.receiving`), and nodes learn as
-# on ideal links (:mod:`~kernelswarm.agents.nodes.vector_rounds`): here is what lies between.
-
-
-class VectorLinks(NamedTuple):
-    """The further arguments of rounds on unreliable links."""
-
-    mail: Mail
-    exchange: VectorExchange
-    counts: Counts
-    terms: Terms
-    message: float  # bytes
-
-
-@nogil(makes_arrays=False)
-def run_lossy_vector_rounds(
-    network: VectorNetwork,
-    lossy: VectorLinks,
-    realized: Realized,
-    first: int,  # round of the network
-    count: int,
-    diverged: float,
-) -> tuple[int, int, int]:
-    """Run ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
-    states, kinds, links, vectors, _, _, samples, _ = network
-    mail, exchange, counts, terms, _ = lossy
-    awake, deliveries = realized.awake, realized.deliveries
-    nodes, slots, width = len(kinds.of), mail.points.shape[0], vectors.last_sent.shape[1]
-    for now in range(first, first + count):
-        place = now - PRIMING - realized.first
-        for i in range(nodes):
-            if awake[i, place]:
-                if terms.forgets and exchange.sent_at[i] != now - 1 and exchange.begun[i] != now:
-                    return RETURNED, now - first, i
-                if counts.cursor[i] == samples.points.shape[0] - 2:
-                    return PAUSED, now - first, 0
-        receive(links, mail, counts, False, terms, awake, place, now)
-        for i in range(nodes):
-            if (
-                mail.previous[(now - 1) % slots, i] != SILENT
-            ):  # all receivers get the vector as the links have changed it
-                for k in range(width):
-                    vectors.last_sent[i, k] = mail.points[(now - 1) % slots, i, 0, k]
-        for i in range(nodes):
-            if not awake[i, place]:
-                send_nothing(i, links, mail, now)
-                continue
-            states.turn[0], states.turn[1] = now - first, i
-            at = counts.cursor[i]
-            if now >= PRIMING:
-                gather(i, now, network, lossy)
-                if not end_round(i, at, network, diverged):
-                    return LARGE_VALUES, now - first, i
-                counts.learned[i] += 1
-                see(i, at + 1, network)
-            if now >= PRIMING - 1:
-                adapt(i, at + 1, network)
-                counts.cursor[i] += 1
-            send_vector(i, now, network, lossy, realized.active, place)
-        for e in range(deliveries.shape[0]):
-            mail.deliveries[now % slots, e] = deliveries[e, place]
-    return DONE, count, 0
-
-
-@force_inline
-def gather(i: int, now: int, network: VectorNetwork, lossy: VectorLinks) -> None:
-    """Find the newest vector that has arrived from each of node i's neighbours, and its weight."""
-    links, vectors, work = network.links, network.vectors, network.work
-    mail, exchange, _, terms, _ = lossy
-    slots, places, width = mail.points.shape[0], mail.points.shape[1], vectors.last_sent.shape[1]
-    begin = links.start[i]
-    for d in range(links.start[i + 1] - begin):
-        e, newest = begin + d, NO_ANSWER
-        if exchange.asks[e]:
-            slot = now % slots
-            for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
-                slot = before(slot, slots)
-                if has_arrived(mail, e, sent, slot, now, terms.reach):
-                    newest = sent
-                    break
-        received = line(work.received, d * width, width)
-        if newest == NO_ANSWER or (newest == exchange.used[e] and not terms.repeats):
-            work.counts[d] = 0.0
-            for k in range(width):
-                received[k] = vectors.last_sent[i, k]
-            continue
-        exchange.used[e] = newest
-        work.counts[d] = 1.0 / (1.0 + terms.damping * (now - 1 - newest))
-        vector = line(mail.points, ((newest % slots) * places + links.other[e]) * width, width)
-        for k in range(width):
-            received[k] = vector[k]
-
-
-@force_inline
-def send_vector(i: int, now: int, network: VectorNetwork, lossy: VectorLinks, active: Booleans, place: int) -> None:
-    """Send node i's vector if it has moved far enough, and count it."""
-    links, vectors = network.links, network.vectors
-    mail, exchange, counts, terms, message = lossy
-    slot, width = now % mail.points.shape[0], vectors.last_sent.shape[1]
-    begin = vectors.begins[i] + network.phases.sent
-    threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
-    exchange.quiet[i] = False
-    if threshold > 0.0 and now >= PRIMING:
-        vector, last_sent = line(vectors.known, begin, width), line(vectors.last_sent, i * width, width)
-        exchange.quiet[i] = math.sqrt(squared_distance(vector, last_sent)) <= threshold
-    exchange.sent_at[i] = now
-    if exchange.quiet[i]:
-        send_nothing(i, links, mail, now)
-        return
-    mail.previous[slot, i] = NO_ANSWER
-    for k in range(width):
-        mail.points[slot, i, 0, k] = vectors.known[begin + k]
-    for e in range(links.start[i], links.start[i + 1]):
-        sends = active[e, place] and exchange.asked[e]
-        mail.answered[slot, links.reverse[e]] = NO_ANSWER if sends else SILENT
-        if sends and now >= PRIMING:
-            counts.traffic[e, SENT] += 1
-            counts.scalars[i] += width
-            counts.bytes[i] += message

@@ -269,7 +269,7 @@ class LossyVectorNode(VectorNode):
             "lossy.quiet": np.array(self.quiet),
             "lossy.last_sent": self.last_sent.copy(),
             "lossy.traffic": self.tally.traffic.copy(),
-            **self.inbox.arrays(),
+            **self.inbox.arrays,
         }
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:

@@ -1,20 +1,20 @@
 """Messages between blocks: gathered from a block's arrays and scattered to another's, a whole block at a time.
 
-A message is float64 numbers. First comes a header: its length, and for each node that sends to other blocks its label,
-how many points it sends, at how many it sends values of its own, whether there are dual variables, and stamps, how many
-of the points are replayed, the number of addressees, and for each addressee its place among the neighbours and the
-length of the answer. What is not there at all has the length ABSENT. Then come, node by node, the points, own values,
-dual variables, stamps and answers.
+A message is float64 numbers: one record for each node that sends to other blocks. A record begins with the node's
+label, how many points it sends, at how many it sends values of its own, how many of the points are replayed, the number
+of addressees, and for each addressee its place among the neighbours and the length of the answer. Then come points, own
+values, dual variables, stamps and answers. One text writes and reads records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.views import line, rows_of, table
 from kernelswarm.agents.nodes.agent import columns_behind_values
 from kernelswarm.agents.nodes.arrays import ABSENT, Flight, Links
 from kernelswarm.agents.nodes.population import Population
@@ -22,11 +22,11 @@ from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
 from kernelswarm.agents.nodes.vector_population import VectorPopulation
 from kernelswarm.arrays import Array, Integers
+from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.core.compiling import force_inline, njit_no_refcount
 
-SENDER, POINTS, OWN, DUALS, STAMPS, REPLAYED, ADDRESSEES, ENTRIES = range(8)
-"""What a header says of a message, and how many entries that takes; behind them come the place of each addressee and
-the length of the answer to it."""
+SENDER, POINTS, OWN, REPLAYED, ADDRESSEES, ENTRIES = range(6)
+"""The first entries of a record, and how many they are."""
 
 
 class _Boundary(NamedTuple):
@@ -103,7 +103,7 @@ class Crossing:
         self._form = _Form(columns, population.answers, population.symmetric, population.sends_duals, stamps)
         points = len(places) * flight.points.shape[1] * flight.points.shape[2]
         values = (len(places) + int(begins[-1])) * flight.values.shape[1] * columns
-        self._packed = np.zeros(1 + (ENTRIES + 1) * len(places) + 4 * int(begins[-1]) + points + values)
+        self._packed = np.zeros((ENTRIES + 1) * len(places) + 4 * int(begins[-1]) + points + values)
 
     def gather(self) -> bytes:
         """Return the last messages of the agents, or none if no neighbour is in another block."""
@@ -128,86 +128,6 @@ def _integers(numbers: Sequence[int] | Integers) -> Integers:
 
 
 @force_inline
-def _put(packed: Array, at: int, form: _Form, values: Array, row_sums: Array, variances: Array) -> int:
-    """Write values at points with the numbers sent beside them; returns the offset of the next number."""
-    outputs = values.shape[1]
-    for k in range(values.shape[0]):
-        for c in range(outputs):
-            packed[at + c] = values[k, c]
-        if form.columns > outputs:
-            packed[at + outputs] = row_sums[k]
-        if form.columns > outputs + 1:
-            packed[at + outputs + 1] = variances[k]
-        at += form.columns
-    return at
-
-
-@force_inline
-def _take(numbers: Array, at: int, form: _Form, values: Array, row_sums: Array, variances: Array) -> int:
-    """Undo :func:`_put`."""
-    outputs = values.shape[1]
-    for k in range(values.shape[0]):
-        for c in range(outputs):
-            values[k, c] = numbers[at + c]
-        if form.columns > outputs:
-            row_sums[k] = numbers[at + outputs]
-        if form.columns > outputs + 1:
-            variances[k] = numbers[at + outputs + 1]
-        at += form.columns
-    return at
-
-
-@njit_no_refcount
-def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, flight: Flight) -> int:
-    width, size, outputs = flight.points.shape[2], flight.values.shape[1], flight.values.shape[2]
-    at = 1
-    for b in range(len(boundary.nodes)):
-        node, begin, end = boundary.nodes[b], boundary.begins[b], boundary.begins[b + 1]
-        packed[at + SENDER], packed[at + POINTS] = boundary.labels[b], flight.following[node]
-        packed[at + OWN] = flight.evaluated[node] if form.own else ABSENT
-        packed[at + DUALS], packed[at + STAMPS] = form.duals, form.stamps
-        packed[at + REPLAYED] = flight.following[node] - flight.samples[node]
-        packed[at + ADDRESSEES] = end - begin
-        at += ENTRIES
-        for k in range(begin, end):
-            packed[at] = boundary.slots[k]
-            packed[at + 1] = ABSENT
-            if form.answers:
-                edge = boundary.edges[k]
-                packed[at + 1] = _answer_to(edge, links.reverse[edge], form, links, flight)
-            at += 2
-    packed[0] = at
-    for b in range(len(boundary.nodes)):
-        node, begin, end = boundary.nodes[b], boundary.begins[b], boundary.begins[b + 1]
-        for k in range(flight.following[node]):
-            for d in range(width):
-                packed[at + d] = flight.points[node, k, d]
-            at += width
-        if form.own:
-            count, place = flight.evaluated[node], node * size
-            row_sums, variances = line(flight.row_sums, place, count), line(flight.variances, place, count)
-            at = _put(packed, at, form, table(flight.values, place * outputs, count, outputs), row_sums, variances)
-        if form.duals:
-            for k in range(begin, end):
-                packed[at] = flight.duals[boundary.edges[k]]
-                at += 1
-        if form.stamps:
-            packed[at] = flight.previous[node]
-            at += 1
-            for k in range(begin, end):
-                packed[at] = flight.answered[links.reverse[boundary.edges[k]]]
-                at += 1
-        if form.answers:
-            for k in range(begin, end):
-                edge = boundary.edges[k]
-                count, place = _answer_to(edge, links.reverse[edge], form, links, flight), links.reverse[edge] * size
-                row_sums = line(flight.answer_row_sums, place, count)
-                variances = line(flight.answer_variances, place, count)
-                at = _put(packed, at, form, table(flight.answers, place * outputs, count, outputs), row_sums, variances)
-    return at
-
-
-@force_inline
 def _place_of(label: float, received: _Received) -> int:
     """Return the index of a node among the senders of other blocks, or ABSENT."""
     first, last = 0, len(received.labels)
@@ -220,77 +140,116 @@ def _place_of(label: float, received: _Received) -> int:
     return first if first < len(received.labels) and received.labels[first] == label else ABSENT
 
 
-@force_inline
-def _edge_of(place: int, slot: int, received: _Received) -> int:
-    """Return the place of the edge on which the neighbour in a place receives from a node elsewhere, or ABSENT."""
-    at = received.begins[place] + slot
-    return at if place != ABSENT and at < received.begins[place + 1] and received.edges[at] != ABSENT else ABSENT
+def _passing(writes: bool) -> Compiled:
+    """Return the function that writes messages as numbers, or reads from numbers what others wrote."""
 
+    @force_inline
+    def pass_on(numbers: Array, at: int, part: Array, known: bool) -> int:
+        """Copy a part of a message, if it is ``known`` here; returns the place of the next number."""
+        packed = table(numbers, at, part.shape[0], part.shape[1])
+        if writes:
+            copy_matrix(part, packed)
+        elif known:
+            copy_matrix(packed, part)
+        return int(at + part.size)
 
-@force_inline
-def _answer_to(edge: int, answer: int, form: _Form, links: Links, flight: Flight) -> int:
-    """Return at how many points of a neighbour, over an edge, a node answers, with the answer in a place."""
-    if form.stamps:
-        return int(flight.answered_points[answer])
-    return int(flight.evaluated[links.other[edge]])
+    @force_inline
+    def pass_values(
+        numbers: Array,
+        at: int,
+        form: _Form,
+        place: int,
+        count: int,
+        values: Array,
+        row_sums: Array,
+        variances: Array,
+        known: bool,
+    ) -> int:
+        """Copy values at points with the numbers sent beside them."""
+        at = pass_on(numbers, at, rows_of(values, place, count), known)
+        if form.columns > values.shape[2]:
+            at = pass_on(numbers, at, table(row_sums, place, count, 1), known)
+        if form.columns > values.shape[2] + 1:
+            at = pass_on(numbers, at, table(variances, place, count, 1), known)
+        return at
 
-
-@njit_no_refcount
-def _scatter(numbers: Array, received: _Received, form: _Form, links: Links, flight: Flight) -> None:
-    width, size, outputs = flight.points.shape[2], flight.values.shape[1], flight.values.shape[2]
-    at = 0
-    while at < len(numbers):
-        head, end = at + 1, at + int(numbers[at])
-        at = end
-        while head < end:
-            place, points, own = (
-                _place_of(numbers[head], received),
-                int(numbers[head + POINTS]),
-                int(numbers[head + OWN]),
-            )
-            duals, stamps = numbers[head + DUALS] > 0.0, numbers[head + STAMPS] > 0.0
-            addressees, node = int(numbers[head + ADDRESSEES]), len(links.start) - 1 + place
-            if place != ABSENT:
-                flight.following[node] = points
-                if stamps:
-                    flight.samples[node], flight.evaluated[node] = points - int(numbers[head + REPLAYED]), max(own, 0)
-                for k in range(points):
-                    for d in range(width):
-                        flight.points[node, k, d] = numbers[at + k * width + d]
-            head += ENTRIES
-            at += points * width
-            if own != ABSENT:
-                if place != ABSENT:
-                    there = node * size
-                    row_sums, variances = line(flight.row_sums, there, own), line(flight.variances, there, own)
-                    _take(numbers, at, form, table(flight.values, there * outputs, own, outputs), row_sums, variances)
-                at += own * form.columns
-            at_stamps = at + addressees * duals
-            at_answers = at_stamps + (1 + addressees) * stamps
-            if stamps and place != ABSENT:
+    @njit_no_refcount
+    def walk(numbers: Array, ends: Any, form: _Form, links: Links, flight: Flight) -> int:
+        """Pass from message to message; returns how many numbers there are."""
+        nodes, size, at, b = len(links.start) - 1, flight.values.shape[1], 0, 0
+        while b < len(ends.labels) if writes else at < len(numbers):
+            head, begin = line(numbers, at, ENTRIES), ends.begins[b]
+            if writes:
+                node = ends.nodes[b]
+                head[SENDER], head[POINTS] = ends.labels[b], flight.following[node]
+                head[OWN] = flight.evaluated[node] if form.own else 0
+                head[REPLAYED] = flight.following[node] - flight.samples[node]
+                head[ADDRESSEES] = ends.begins[b + 1] - begin
+                b += 1
+            sender = 0 if writes else _place_of(head[SENDER], ends)
+            points, own, addressees, known = int(head[POINTS]), int(head[OWN]), int(head[ADDRESSEES]), sender != ABSENT
+            if not writes:
+                node = nodes + max(sender, 0)
+                if known:
+                    flight.following[node] = points
+                    if form.stamps:
+                        flight.samples[node], flight.evaluated[node] = points - int(head[REPLAYED]), own
+            to = table(numbers, at + ENTRIES, addressees, 2)
+            at += ENTRIES + 2 * addressees
+            for k in range(points):  # on ideal links those of a node lie behind those of other rounds
+                for d in range(flight.points.shape[2]):
+                    if writes:
+                        numbers[at + d] = flight.points[node, k, d]
+                    elif known:
+                        flight.points[node, k, d] = numbers[at + d]
+                at += flight.points.shape[2]
+            there = flight.values, flight.row_sums, flight.variances
+            at = pass_values(numbers, at, form, node * size, own, *there, known)
+            at_stamps = at + addressees * form.duals
+            at_answers = at_stamps + (1 + addressees) * form.stamps
+            if form.stamps and writes:
+                numbers[at_stamps] = flight.previous[node]
+            elif form.stamps and known:
                 flight.previous[node] = int(numbers[at_stamps])
             for k in range(addressees):
-                found, length = _edge_of(place, int(numbers[head + 2 * k]), received), int(numbers[head + 2 * k + 1])
-                if found != ABSENT:
-                    edge, owner = received.edges[found], received.owners[found]
-                    if duals:
-                        flight.sent[links.reverse[edge]] = numbers[at + k]
-                    if stamps:
-                        flight.answered[edge] = int(numbers[at_stamps + 1 + k])
-                    if stamps and length >= 0:
-                        flight.answered_points[edge] = length
-                    if length > 0:
-                        there = edge * size
-                        if not stamps:  # they lie closer
-                            begin = links.start[owner]
-                            there = begin * size + (edge - begin) * flight.evaluated[owner]
-                        row_sums = line(flight.answer_row_sums, there, length)
-                        variances = line(flight.answer_variances, there, length)
-                        answers = table(flight.answers, there * outputs, length, outputs)
-                        _take(numbers, at_answers, form, answers, row_sums, variances)
-                at_answers += max(length, 0) * form.columns
+                if writes:
+                    edge, to[k, 0] = ends.edges[begin + k], ends.slots[begin + k]
+                    answer, found, length = links.reverse[edge], True, 0
+                    if form.answers and form.stamps:
+                        length = flight.answered_points[answer]
+                    elif form.answers:
+                        length = flight.evaluated[links.other[edge]]
+                    to[k, 1] = length
+                    if form.duals:
+                        numbers[at + k] = flight.duals[edge]
+                    if form.stamps:
+                        numbers[at_stamps + 1 + k] = flight.answered[answer]
+                    place = answer * size
+                else:
+                    received, length, place = ends.begins[max(sender, 0)] + int(to[k, 0]), int(to[k, 1]), 0
+                    found = known and received < ends.begins[sender + 1] and ends.edges[received] != ABSENT
+                    if found:
+                        edge = ends.edges[received]
+                        place = edge * size
+                        if form.duals:
+                            flight.sent[links.reverse[edge]] = numbers[at + k]
+                        if form.stamps:
+                            flight.answered[edge] = int(numbers[at_stamps + 1 + k])
+                            if form.answers:
+                                flight.answered_points[edge] = length
+                        else:  # answers lie closer
+                            owner = ends.owners[received]
+                            place = links.start[owner] * size
+                            place += (edge - links.start[owner]) * flight.evaluated[owner]
+                answers = flight.answers, flight.answer_row_sums, flight.answer_variances
+                at_answers = pass_values(numbers, at_answers, form, place, length, *answers, found)
             at = at_answers
-            head += 2 * addressees
+        return at
+
+    return walk
+
+
+_gather, _scatter = _passing(writes=True), _passing(writes=False)
 
 
 # Messages with cells between blocks: a row has the sender's label, the place of the receiver, and a cell.

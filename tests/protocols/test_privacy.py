@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.nodes.inbox import parted
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.protocols.links.distortion import EXACT, QUANTILE, Gaussian, Laplace, Spent, distort, gaussian, laplace
@@ -136,6 +137,15 @@ def described(**tables: Any) -> Experiment:
     )
 
 
+def received(agent: Any, sender: int) -> dict[int, tuple[Any, Any]]:
+    """Return the points and answers of a neighbour's messages, by the rounds in which they were sent."""
+    kept, edge = agent.inbox.arrays, agent.neighbors.index(sender)
+    answers, heads = iter(parted("inbox.answers", kept)), kept["inbox.heads"].tolist()
+    each = zip(heads, kept["inbox.there"][:, 1], parted("inbox.points", kept), strict=True)
+    found = [(head, points, next(answers) if answered else None) for head, answered, points in each]
+    return {head[1]: (points, answer) for head, points, answer in found if head[0] == edge}
+
+
 def test_neighbours_receive_the_same_noise_in_one_message_for_each_sample() -> None:
     """Together they know no more of a sample than one of them: what is accounted for is received once."""
     engine = SerialEngine([open_network(described()).plans])
@@ -143,12 +153,13 @@ def test_neighbours_receive_the_same_noise_in_one_message_for_each_sample() -> N
     engine.snapshot()  # so that the agents have what they received
     agents = {agent.node: agent for agent in engine.blocks[0].agents}
     for node, agent in agents.items():
-        inboxes = [agents[other].inbox.packets[agents[other].neighbors.index(node)] for other in agent.neighbors]
+        inboxes = [received(agents[other], node) for other in agent.neighbors]
         assert inboxes[0].keys() == inboxes[1].keys() and len(inboxes[0]) > 5
         for sent in inboxes[0]:
-            np.testing.assert_array_equal(inboxes[0][sent].points, inboxes[1][sent].points)
-            assert sent == 0 or not np.array_equal(inboxes[0][sent].answer, inboxes[1][sent].answer)
-        points = np.concatenate([packet.points for packet in inboxes[0].values()])
+            (points, answer), (others, other) = inboxes[0][sent], inboxes[1][sent]
+            np.testing.assert_array_equal(points, others)
+            assert sent == 0 or not np.array_equal(answer, other)
+        points = np.concatenate([points for points, _ in inboxes[0].values()])
         assert len(np.unique(points)) == points.size
 
 

@@ -99,7 +99,7 @@ def test_what_travels_between_blocks_holds_as_many_scalars():
     ).plans
     engine = SerialEngine([[plans[0]], [plans[1]]])
     engine.run(3)
-    header = 1 + 7 + 2  # its length; sender, lengths, flags, counts; place and length of the answer
+    header = 5 + 2  # sender, lengths and counts; place and length of the answer
     for block in engine.blocks:
         assert len(block.send()) == 8 * (header + 4 * (2 + 5))  # b (p + C)
 

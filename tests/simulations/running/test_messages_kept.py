@@ -124,7 +124,7 @@ def test_the_estimate_is_of_the_arrays_that_a_population_makes(protocol: str, mo
     network = open_network(one)
     population: Any = populated([plan.build() for plan in network.plans])
     assert isinstance(population, LossyPopulation | LossyVectorPopulation)
-    arrays = list(population._mail)
+    arrays = list(population._messages.mail)
     if isinstance(population, LossyPopulation):
         kept = population._kept
         arrays += list(kept._replace(rows=np.zeros(0)))  # as wide as the dictionary
