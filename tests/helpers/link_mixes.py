@@ -9,6 +9,12 @@ import networkx as nx
 from kernelswarm.graphs.schedules import Activation, Failures, Gossip, Mobile
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
+BLOCKS = [[0, 3], [1], [2, 4]]
+EACH = [[place] for place in range(5)]
+LARGER = [{"nodes": [1, 7], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
+ROWS = (28, 22, 17, 12, 8)
+"""As ``LARGER`` has them they end in rounds 6 to 28, two of them with a last batch that is not whole."""
+
 NOTHING = {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}  # links that are asked, and do nothing
 
 MIXES: dict[str, dict[str, Any]] = {

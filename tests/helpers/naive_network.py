@@ -1,13 +1,9 @@
 """The round as the formulas state it: nothing is compressed, nothing sent ahead, every function a plain sum."""
 
-from typing import NamedTuple
-
 import numpy as np
 
-from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.replay import replay_of
 
 
 class NaiveNode:
@@ -26,37 +22,6 @@ class NaiveNode:
     def add(self, points: Array, weights: Array, shrink: float) -> None:
         self.points = np.concatenate([self.points, points])
         self.weights = np.concatenate([shrink * self.weights, weights])
-
-
-class Batches:
-    """What the nodes of an opened network learn from, round by round, with what they replay behind their samples."""
-
-    def __init__(self, network) -> None:
-        plans, labels = network.plans, network.adjacency.labels.tolist()
-        self.sources = dict(zip(labels, network.source.nodes, strict=True))
-        self.neighbors = {plan.neighborhood.node: plan.neighborhood.neighbors for plan in plans}
-        replay = replay_of(plans[0].rule)
-        self.buffers = {
-            plan.neighborhood.node: ReplayBuffer(replay, plan.inputs, plan.neighborhood)
-            for plan in plans
-            if replay.points
-        }
-        self.sent: dict[int, Array] = {}
-
-    def draw(self, count: int) -> dict[int, tuple[Array, Array]]:
-        """Return each node's points and the targets of the first of them; points are replayed a round after they were
-        received."""
-        found = {}
-        for i, source in self.sources.items():
-            points, targets = source.draw(count)
-            if i in self.buffers:
-                for others in [self.sent[j] for j in self.neighbors[i] if self.sent]:
-                    self.buffers[i].keep(others)
-                self.buffers[i].keep(points)
-                points = np.concatenate([points, self.buffers[i].draw()])
-            found[i] = points, targets
-        self.sent = {i: points for i, (points, _) in found.items()}
-        return found
 
 
 def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric, implicit, size):
@@ -136,33 +101,3 @@ def own_part(rate, gain, reach, curvature, coupling, order, samples):
     whole = rate * gain * (curvature or 1.0)
     least = max(0.04, 2.0 * order / samples)
     return max(1.0 / (1.0 + rate * reach * coupling), min(1.0, least / whole))
-
-
-class DualAscent(NamedTuple):
-    """The tolerance gamma, delta and d of SURVEY eq. 20."""
-
-    gamma: float
-    delta: float
-    ascent: float
-
-
-def coupled_round(nodes, batches, protocol, duals, penalty, eta, symmetric, implicit, size):
-    """Take nodes through a round of consensus, proximity, or proximity with the absolute distance.
-
-    The dual variables follow SURVEY eq. 20, from the functions before the step.
-    """
-
-    def lengths(i, j):
-        points = batches[i][0]
-        return np.abs(nodes[i].values(points) - nodes[j].values(points))[:, 0]
-
-    def strength(i, j):
-        if protocol == "absolute":  # mu (f_i - f_j) / |f_i - f_j|
-            return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
-        return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
-
-    means = {(i, j): np.mean(lengths(i, j)) for i in nodes for j in nodes[i].duals}
-    squares = squared_loss_round(nodes, batches, strength, eta, 0.02, symmetric, implicit, size)
-    for (i, j), value in {"consensus": {}, "proximity": squares, "absolute": means}[protocol].items():
-        kept = (1 - duals.delta * eta**2) * nodes[i].duals[j]
-        nodes[i].duals[j] = max(0.0, kept + duals.ascent * eta * (value - duals.gamma))

@@ -81,6 +81,27 @@ def assert_the_same_from_snapshots(
             assert same(changed_by(other), changed_by(whole))
 
 
+def assert_the_same_everywhere(
+    experiment: Experiment, stops: Sequence[int], rest: int, *cuts: Blocks, plain: bool = True
+) -> Known:
+    """Assert the bits of one block, or of methods where ``plain``, after each stop: in other cuts, in one block that
+    stops nowhere, and where networks go on from snapshots of the stop ``rest``. Returns the last state."""
+    wanted = states_after(experiment, stops, plain=plain)
+    for blocks in cuts:
+        assert same(states_after(experiment, stops, blocks), wanted)
+    assert same(states_after(experiment, [sum(stops)]), wanted[-1:])
+    begun, before = engine_in(experiment), sum(stops[:rest])
+    begun.run(before)
+    snapshots = begun.snapshot()
+    for blocks, by_methods in [(None, False), (cuts[-1], False), *[(None, True)] * plain]:
+        other = engine_in(experiment, blocks, by_methods)
+        other.restore(snapshots, before)
+        for count, then in zip(stops[rest:], wanted[rest:], strict=True):
+            other.run(count)
+            assert same(changed_by(other), then)
+    return wanted[-1]
+
+
 def assert_the_same_tables(experiment: Experiment) -> None:
     """Assert that a run in threads, and in blocks, has the digest and the tables of one in one block."""
     wanted, *others = (

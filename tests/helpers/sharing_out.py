@@ -54,7 +54,6 @@ TOGETHER = {
         "tests/contracts/test_spppot_networks.py::test_ray_has_the_serial_backends_bits",
         "tests/simulations/running/test_resume.py::test_resumed_on_ray_and_back",
         "tests/simulations/comparison/test_comparison_again.py::test_a_comparison_goes_on_with_another_backend",
-        "tests/simulations/engine/test_centralized.py::test_an_actor_learns_with_the_same_bits",
     },
     "compiling every learner": {
         "tests/contracts/test_every_part.py",

@@ -8,9 +8,10 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm import simulate
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from tests.helpers.ending import Ending
-from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainPowers, PlainSquared
+from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainPolk, PlainPowers, PlainSquared
 from tests.helpers.plain_rules import PlainEnsemble, PlainMomentum
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.3}
@@ -103,9 +104,10 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "vectors under a protocol in plain Python": {
         "protocol": PlainMomentum(),
         "learner": {"name": "linear", "step_size": 0.1},
+        "links": LINKS,
         "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
     },
-    "ensembles under a protocol in plain Python": {"protocol": PlainEnsemble()},
+    "ensembles under a protocol in plain Python": {"protocol": PlainEnsemble(), "links": LINKS},
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "second order, posterior": {
         "learner": {"name": "newton", "kernel": KERNEL, "compression": "hellinger", "budget": {"epsilon": 0.2}}
@@ -129,6 +131,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "protocol": {"name": "consensus", "robust": "trust"},
         "fault": [{"nodes": [1], "kind": "sign", "of": "messages"}],
     },
+    "a learner in plain Python": {"learner": PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4))},
     "plain Python": {
         "learner": {**POLK, "kernel": PlainGaussian(), "loss": PlainSquared()},
         "protocol": PlainConsensus(0.1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,7 +52,6 @@ PROTOCOLS = {
     "proximity": {"name": "proximity", "gamma": 0.05, "dual_max": 0.5, "as_published": True},
     "proximity, adaptive": {"name": "proximity"},
 }
-EACH = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOLS))
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +65,18 @@ def assert_same_bits(learner: Any, protocol: Any, stream: Any = "sine_regression
     require_the_same_bits(description, learner)
 
 
-@EACH
-def test_a_loss(protocol: dict[str, Any]) -> None:
-    assert_same_bits({**POLK, "loss": PlainSquared()}, protocol)
+PARTS: list[Any] = [
+    {**POLK, "loss": PlainSquared()},
+    {**POLK, "kernel": PlainGaussian()},
+    PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01)),
+]
+
+
+@pytest.mark.parametrize(("place", "protocol"), enumerate(PROTOCOLS))
+def test_a_loss_a_kernel_or_a_learner(place: int, protocol: str) -> None:
+    """Of learners in plain Python, each with the protocols that ask for other things; kernels and losses by turns."""
+    for part in (PARTS[place % 2], PARTS[2]):
+        assert_same_bits(part, PROTOCOLS[protocol])
 
 
 @pytest.mark.parametrize(
@@ -85,11 +92,6 @@ def test_a_loss(protocol: dict[str, Any]) -> None:
 )
 def test_a_loss_of_other_learners(learner: dict[str, Any], protocol: dict[str, Any]) -> None:
     assert_same_bits({**learner, "loss": PlainLogistic()}, protocol, CLASSES)
-
-
-@EACH
-def test_a_kernel(protocol: dict[str, Any]) -> None:
-    assert_same_bits({**POLK, "kernel": PlainGaussian()}, protocol)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +126,6 @@ def test_a_protocol(kind: Any, form: str, step: str) -> None:
         assert_same_bits(POLK, kind(0.1, form=form, step=step))
 
 
-@EACH
-def test_a_learner(protocol: dict[str, Any]) -> None:
-    assert_same_bits(PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01)), protocol)
-
-
 @pytest.mark.parametrize("protocol", ["one-sided, explicit", "symmetric, implicit"])
 @pytest.mark.parametrize(
     "learner",
@@ -159,27 +156,11 @@ def test_a_learner_on_nodes_that_forget() -> None:
     assert digests[0] == digests[1]
 
 
-def digest() -> str:
-    """What a learner in plain Python learns in a few rounds."""
-    learner = PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01))
-    described = small_network(learner, PROTOCOLS["symmetric, implicit"], "sine_regression")
-    return str(simulate(replace(described, rounds=6, evaluate_every=6)).summary["digest"])
-
-
-def test_a_learner_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -> None:
-    assert uncompiled(f"from {__name__} import digest; print(digest())").strip() == digest()
-
-
 def test_a_noise() -> None:
     described = small_network(POLK, PROTOCOLS["symmetric, implicit"], "sine_regression")
     noisy = described.with_changes({"links": {"noise": PlainNoise(0.1)}})
     digests = [simulate(replace(noisy, backend=Halves(size))).summary["digest"] for size in (4, 2)]
     assert digests[0] == digests[1] != simulate(described).summary["digest"]
-
-
-def test_all_parts_at_once() -> None:
-    learner = {**POLK, "kernel": PlainGaussian(), "loss": PlainSquared()}
-    assert_same_bits(learner, PlainConsensus(0.1))
 
 
 @pytest.mark.parametrize("loss", [PlainSquared(), Squared()], ids=["plain", "compiled"])

@@ -191,18 +191,15 @@ def shapes(rounds: int) -> Array:
     return np.stack(each)[:, :, np.newaxis, np.newaxis] * np.exp(np.sin(np.arange(rounds) / 300.0)).reshape(-1, 1, 1)
 
 
-@pytest.mark.parametrize("moves", [False, True], ids=["stays", "moves"])
 @pytest.mark.parametrize(
-    "known",
+    ("known", "moves"),
     [
-        conditions(0.1),
-        conditions(0.3),
-        conditions(0.5),
-        conditions(0.0, Constant(10)),
-        conditions(0.3, Geometric(5.0)),
-        conditions(0.2, Between(0, 5), Poisson(0.3, 1.0)),
+        (conditions(0.5), True),
+        (conditions(0.0, Constant(10)), False),
+        (conditions(0.3, Geometric(5.0)), True),
+        (conditions(0.2, Between(0, 5), Poisson(0.3, 1.0)), False),
     ],
-    ids=["loss .1", "loss .3", "loss .5", "late", "late and lost", "unlike clocks"],
+    ids=["loss", "late", "late and lost", "unlike clocks"],
 )
 def test_each_node_covers_what_is_asked_whatever_links_do(known: Conditions, moves: bool) -> None:
     """Within one percent over 6,000 samples, and by just what its own offset has moved by."""

@@ -6,7 +6,6 @@ import pytest
 
 from kernelswarm.agents.nodes import passes
 from kernelswarm.simulations.data.pooled import PooledSource
-from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -90,15 +89,6 @@ def test_resumed_it_has_the_same_bits(tmp_path) -> None:  # type: ignore[no-unty
     again = resume(folder, ["rounds=40"]).result
     assert again.summary["digest"] == whole.summary["digest"] != first.summary["digest"]
     assert description.rounds == 40
-
-
-@pytest.mark.usefixtures("kept_ray")
-def test_an_actor_learns_with_the_same_bits() -> None:
-    remote = simulate(experiment(backend=Ray()))
-    assert remote.summary["digest"] == simulate(experiment()).summary["digest"]
-    lossy = {"links": {"loss": 0.3, "delay": {"name": "geometric"}}}
-    remote = simulate(experiment(backend=Ray(), **lossy))
-    assert remote.summary["digest"] == simulate(experiment(**lossy)).summary["digest"]
 
 
 def test_a_failure_names_the_round_of_the_network() -> None:

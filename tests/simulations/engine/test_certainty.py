@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.nodes.agent import learn_from_surer_in
-from kernelswarm.agents.nodes.population import Population
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.replay import certainty_of
@@ -17,12 +16,9 @@ from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH
-from tests.helpers.naive_network import Batches
-from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
+from tests.helpers.same_bits import engine_after
 
-BLOCKS = [[0, 3], [1], [2, 4]]
 KERNEL = {"name": "gaussian", "bandwidth": 0.15}
 CLASSES = {
     "stream": {"name": "gaussian_mixture", "classes": 3, "split": "label_skew"},
@@ -65,68 +61,6 @@ def learned(engine):
         for block in engine.blocks
         for agent in block.agents
     }
-
-
-def test_the_network_follows_the_formulas():
-    """Dense least squares on the same features, with inverses in the place of factors."""
-    penalty, ratio, rounds, batch = 5.0, 3.0, 15, 2
-    learner = {**CASES["rls"]["learner"], "batch_size": batch, "step_size": 0.3, "ridge": 0.1}
-    experiment = described(rounds, ratio, 2, learner=learner)
-    engine, network = engine_after(experiment), open_network(experiment)
-    features = network.plans[0].learner.init(1, 1).function.features
-    samples, nodes = Batches(network), sorted(GRAPH)
-    size = features(np.zeros((1, 1))).shape[1]
-    inverse = {i: np.eye(size) / 0.2 for i in nodes}  # the ridge times the loss's curvature of 2
-    weights, taught = {i: np.zeros(size) for i in nodes}, 0
-    for _ in range(rounds):
-        batches = samples.draw(batch)
-        at = {i: features(batches[i][0]) for i in nodes}
-        own = {i: [(i, at[i])] * GRAPH.degree(i) + [(j, at[j]) for j in sorted(GRAPH[i])] for i in nodes}
-
-        def row_sum(i, z, inverse=inverse, own=own):
-            return sum(np.abs(z @ inverse[i] @ other.T).sum() for _, other in own[i])
-
-        moves = {i: np.zeros(size) for i in nodes}
-        lessons = {i: [] for i in nodes}
-        for i in nodes:
-            for j, z in [(k, z) for k in (i, *sorted(GRAPH[i])) for z in at[k]]:
-                variances = [(z @ inverse[k] @ z, k) for k in (sorted(GRAPH[i]) if j == i else [j])]
-                mine = z @ inverse[i] @ z
-                least, teacher = min(variances)
-                if mine > ratio * least:
-                    lessons[i].append((z, z @ weights[teacher], ratio * least))
-                for theirs, k in variances:
-                    if mine <= ratio * theirs and theirs <= ratio * mine:
-                        pull = min(penalty, 1.0 / (row_sum(i, z) + row_sum(k, z)))
-                        moves[i] -= pull * (z @ weights[i] - z @ weights[k]) * (inverse[i] @ z)
-        for i in nodes:
-            weights[i] = weights[i] + moves[i]
-            observed = [(z, float(y[0]), 0.5) for z, y in zip(at[i], batches[i][1], strict=False)]
-            for z, target, noise in [*observed, *((z, value, -limit) for z, value, limit in lessons[i])]:
-                gain, before = inverse[i] @ z, z @ inverse[i] @ z
-                if noise < 0.0:  # what is to be left
-                    if before <= -noise:
-                        continue
-                    taught += 1
-                    noise = before * -noise / (before + noise)
-                gain = gain / (before + noise)
-                weights[i] = weights[i] + gain * (target - z @ weights[i])
-                inverse[i] = inverse[i] - np.outer(gain, z @ inverse[i])
-    assert taught > 50
-    for agent in engine.blocks[0].agents:
-        assert agent.state.function.coefficients[:, 0] == pytest.approx(weights[agent.node], rel=1e-6, abs=1e-8)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_all_ways_to_run_a_network_give_the_same_bits(case):
-    experiment = described(**CASES[case])
-    engine = engine_after(experiment)
-    assert all(isinstance(block._population, Population) for block in engine.blocks)
-    whole = learned(engine)
-    assert same(whole, learned(engine_after(experiment, BLOCKS)))
-    assert same(whole, learned(engine_after(experiment, BLOCKS, plain=True)))
-    assert_the_same_from_snapshots(experiment, (9,), 11, BLOCKS)
-    assert not same(whole, learned(engine_after(described(**{**CASES[case], "certainty": 0.0}))))
 
 
 def test_variances_are_counted():

@@ -15,19 +15,12 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, NOTHING
-from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
+from tests.helpers.same_bits import engine_after
 
 RATIO = 3.0
-BLOCKS = [[0, 3], [1], [2, 4]]
 KERNEL = {"name": "gaussian", "bandwidth": 0.15}
 RLS = {"name": "rls", "kernel": KERNEL, "features": 30}
-LEARNERS = {
-    "rls": RLS,
-    "krls": {"name": "krls", "kernel": KERNEL, "batch_size": 2},
-    "newton": {"name": "newton", "kernel": KERNEL, "batch_size": 2, "forgetting": "auto"},
-}
 LATE = {"links": {"loss": 0.2, "delay": {"name": "between", "longest": 3}}}
 KINDS = {
     "late and lost": LATE,
@@ -58,29 +51,6 @@ def described(rounds=20, learner=RLS, certainty=RATIO, schedule=None, **tables):
 
 def agents_of(engine):
     return [agent for block in engine.blocks for agent in block.agents]
-
-
-def learned(engine):
-    return {
-        agent.node: {**agent.learner.snapshot(agent.state), "sent": np.array(agent.tally.scalars_sent)}
-        for agent in agents_of(engine)
-    }
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_on_links_that_do_nothing_it_has_the_bits_of_ideal_ones(learner):
-    ideal, asked = (described(learner=LEARNERS[learner], links=links) for links in ({}, NOTHING))
-    assert open_network(asked).plans[0].conditions is not None
-    assert same(learned(engine_after(ideal)), learned(engine_after(asked)))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_all_ways_to_run_a_network_give_the_same_bits(kind):
-    experiment = described(learner=LEARNERS["newton"], **KINDS[kind])
-    whole = learned(engine_after(experiment))
-    assert same(whole, learned(engine_after(experiment, BLOCKS)))
-    assert_the_same_from_snapshots(experiment, (9,), 11, BLOCKS)
-    assert not same(whole, learned(engine_after(described(learner=LEARNERS["newton"], certainty=0.0, **KINDS[kind]))))
 
 
 def variances(agent, evaluation):

@@ -15,7 +15,6 @@ from kernelswarm.graphs.adjacency import Adjacency, spanning_tree
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.contract import HeldOut, Source
 from kernelswarm.simulations.data.finite import FiniteSource
-from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
@@ -158,11 +157,6 @@ def test_resumed_it_has_the_same_bits(tmp_path: Path) -> None:
     whole = simulate(described(rounds=12, **keys))
     assert again.summary["digest"] == whole.summary["digest"]
     assert again.network["bytes_sent"].tolist() == whole.network["bytes_sent"].tolist()
-
-
-@pytest.mark.usefixtures("kept_ray")
-def test_actors_have_the_same_bits() -> None:
-    assert simulate(described(backend=Ray())).summary["digest"] == simulate(described()).summary["digest"]
 
 
 REFUSED: dict[str, dict[str, Any]] = {

@@ -131,21 +131,6 @@ def test_data_of_other_names_are_refused() -> None:
         ks.simulate(topology=nx.path_graph(["a", "b"]), data=data, **OF_DATA)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
-    [
-        (["ALABAMA", "NEW_YORK"], ["Alabama", "New York"], '"ALABAMA" and "Alabama", and 1 more pair, differ by case'),
-        (["a\u200b", "b"], ["a", "b"], r'"a\u200b" and "a" differ by case, blanks or letters such as _ alone'),
-        (["a", "b"], ["a", "d"], ""),
-    ],
-)
-def test_names_that_are_nearly_the_same_are_named(ours: list[str], theirs: list[str], said: str) -> None:
-    data = (np.random.default_rng(0).random((30, 1)), np.zeros(30), np.array(theirs)[np.arange(30) % 2])
-    with pytest.raises(ks.InputError, match="name different nodes") as refused:
-        ks.simulate(topology=nx.Graph([ours]), data=data, **OF_DATA)
-    assert (said in str(refused.value)) and ("differ by case" in str(refused.value)) == bool(said)
-
-
 COMPOSED, PARTED = "Orl\u00e9ans", "Orle\u0301ans"
 
 

@@ -1,6 +1,5 @@
 """Where data ends within a mini-batch, a sample's step is what it always was: eta / b."""
 
-import warnings
 from dataclasses import dataclass
 
 import networkx as nx
@@ -12,20 +11,14 @@ from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Laplacian
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.controls import Centralized, Isolated
-from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.data.contract import HeldOut, Source
 from kernelswarm.simulations.data.finite import FiniteSource
-from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
-from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES, TRANSITIONS
-from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
-from tests.helpers.pairs import in_pairs
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
 ROWS = (7, 5, 8, 6)
@@ -103,46 +96,6 @@ def test_a_partial_batch_is_a_step_as_much_smaller(name):
     after = whole.function(state).values(points)
     assert np.abs(after - before).max() > 1e-6  # something was learned
     np.testing.assert_allclose(after, smaller.function(other).values(points), rtol=1e-7, atol=1e-9)
-
-
-@in_pairs(
-    protocol=["consensus", "proximity"],
-    form=["one_sided", "symmetric"],
-    step=["explicit", "implicit"],
-    replay=[0, 2],
-)
-def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step, replay):
-    penalty, gamma, delta = 0.4, 0.001, 0.5
-    if protocol == "consensus":
-        rule = Consensus(penalty, form, step, replay=replay)
-    else:
-        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=1.0, replay=replay)
-    engine = SerialEngine([open_network(experiment(rule)).plans])
-    engine.run(4)
-    samples = Batches(open_network(experiment(rule)))
-    nodes = {i: NaiveNode(Laplacian(0.3), 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
-    for _ in range(4):
-        batches = samples.draw(BATCH)
-
-        def strength(i, j):
-            return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no samples, no gap
-            constraint_values = squared_loss_round(
-                nodes, batches, strength, ETA, 0.02, form == "symmetric", step == "implicit", BATCH
-            )
-        for (i, j), gap in constraint_values.items():
-            eta = ETA * len(batches[i][1]) / BATCH
-            if eta:
-                nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + eta * (gap - gamma))
-    x = np.linspace(0.0, 1.0, 40)[:, None]
-    for agent in engine.blocks[0].agents:
-        np.testing.assert_allclose(agent.function.values(x), nodes[agent.node].values(x), rtol=1e-8, atol=1e-9)
-        if protocol == "proximity":
-            expected = [nodes[agent.node].duals[j] for j in agent.neighbors]
-            assert max(expected) > 0.0
-            np.testing.assert_allclose(agent.rule.duals(agent.links), expected, rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", [Isolated(), Isolated("explicit"), Consensus(0.3), Centralized(averaged=True)])

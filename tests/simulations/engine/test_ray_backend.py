@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -20,10 +21,11 @@ from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant, Settling
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.controls import Centralized, Isolated
+from kernelswarm.protocols.controls import Centralized, Flooding, Isolated
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.protocols.links.arrivals import Between, Uniform
-from kernelswarm.protocols.links.links import IDEAL, Links
+from kernelswarm.protocols.links.links import Links
+from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.core.errors import InputError
@@ -37,7 +39,6 @@ from kernelswarm.simulations.engine.cache_warmup import warm_cache
 from kernelswarm.simulations.engine.engine import block_neighbors
 from kernelswarm.simulations.engine.host import Host
 from kernelswarm.simulations.engine.model_arrays import digest
-from kernelswarm.simulations.engine.partition import partition
 from kernelswarm.simulations.engine.ray_backend import Ray, RayEngine
 from kernelswarm.simulations.engine.ray_session import CHANNEL_BYTES
 from kernelswarm.simulations.engine.serial import SerialEngine
@@ -46,8 +47,11 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import Simulation, simulate
 from tests.helpers.brittle import Brittle
+from tests.helpers.ending import Ending
 from tests.helpers.plain_parts import PlainConsensus, PlainPolk, PlainProximity, PlainSquared
 from tests.helpers.plain_rules import PlainEnsemble, PlainMomentum
+from tests.simulations.engine.test_rounds_without_samples import described as of_rows
+from tests.simulations.engine.test_rounds_without_samples import table as with_gaps
 
 pytestmark = pytest.mark.usefixtures("kept_ray")
 
@@ -56,6 +60,7 @@ UNROLLED = 4
 """Rounds in one execution of the compiled graph."""
 ROUNDS = (1, 2 * UNROLLED + 3, UNROLLED)
 FALLING = Settling(0.05, 4.0, 12.0)
+ADAPTIVE = Proximity(gamma=tolerances.Adaptive(), form="symmetric", step="implicit")
 
 
 def quiet(phase: str, done: int, total: int) -> None:
@@ -107,127 +112,57 @@ def assert_same(found, expected):
         np.testing.assert_equal(vars(report), vars(wanted))
 
 
-def uneven_file(folder):
-    """Write rows for the four nodes of GRAPH, which hold 3, 9, 14 and 26 of them."""
-    random = np.random.default_rng(0)
-    node = random.permutation(np.repeat([0, 1, 2, 3], [3, 9, 14, 26]))
-    x = random.random((len(node), 2))
-    path = folder / "uneven.npz"
-    np.savez(path, x=x, y=np.sin(5 * x[:, 0]), node=node, x_test=x[:8], y_test=np.sin(5 * x[:8, 0]))
-    return File(path=path)
-
-
-PROTOCOLS = {
-    "isolated": Isolated(),
-    "consensus one-sided": Consensus(0.3),
-    "consensus symmetric": Consensus(0.3, form="symmetric", step="implicit"),
-    "proximity": Proximity(gamma=tolerances.Adaptive(), form="symmetric", step="implicit"),
-    "centralized": Centralized(),
+LOSSY = {"links": Links(loss=Uniform(0.3), delay=Between(0, 2))}
+POOLED = {"evaluation": Evaluation(level=0.9, bands="pooled")}
+SYMMETRIC = Consensus(0.3, form="symmetric", step="implicit")
+CERTAIN = Consensus(5.0, form="symmetric", step="implicit", replay=1, certainty=4.0)
+PATCHES = SineRegression(noise=0.3, split="patches")
+STEPS: Any = {"kernel": Gaussian(0.3), "step_size": Constant(0.2)}
+FLOODED: Any = {"topology": nx.path_graph(4), "stream": SineRegression()}
+NETWORKS: dict[str, Experiment] = {
+    "isolated": experiment(Isolated(), evaluation=Evaluation(level=0.9)),
+    "one-sided": experiment(Consensus(0.3), **POOLED),
+    "symmetric": experiment(SYMMETRIC, **POOLED),
+    "proximity": experiment(ADAPTIVE, evaluation=Evaluation(level=0.9)),
+    "centralized": experiment(Centralized()),
+    "centralized, lossy": experiment(Centralized(), **LOSSY),
+    "replay": experiment(Consensus(0.3, replay=2), **POOLED),
+    "replay at a rate, lossy": experiment(Consensus(0.3, replay=0.4), **POOLED, **LOSSY),
+    "ensembles, lossy": experiment(Stacking(0.3), **POOLED, **LOSSY),
+    "ensembles that replay": experiment(Stacking(0.3, replay=2), **POOLED, **LOSSY),
+    "certainty": replace(experiment(CERTAIN, stream=PATCHES), learner=Newton(kernel=Gaussian(0.3), batch_size=2)),
+    "certainty, lossy": replace(
+        experiment(CERTAIN, stream=PATCHES, **LOSSY), learner=Rls(kernel=Gaussian(0.3), batch_size=2)
+    ),
+    "vectors of 20 kB": replace(experiment(DiffusionRls()), learner=RandomFeatures(**STEPS, features=70, batch_size=2)),
+    "vectors, every third": replace(experiment(Diffusion(every=3)), learner=RandomFeatures(**STEPS, features=6)),
+    "no duals, plain": replace(experiment(PlainConsensus(0.1)), learner=Polk(PlainSquared(), **STEPS)),
+    "duals and the learner, plain": replace(experiment(PlainProximity()), learner=PlainPolk(**STEPS)),
+    "vectors, plain": replace(experiment(PlainMomentum()), learner=RandomFeatures(**STEPS, features=6, batch_size=2)),
+    "ensembles, plain": replace(experiment(PlainEnsemble()), learner=Polk(**STEPS)),
+    "data that end": experiment(SYMMETRIC, stream=Ending((3, 9, 14, 26), "sine_regression")),
+    "one node": experiment(Consensus(0.2), graph=nx.empty_graph(1)),
+    "flooding": replace(experiment(Flooding(as_published=True)), **FLOODED),
+    "rows without samples": of_rows(with_gaps()),
+    "nodes without data": experiment(SYMMETRIC, stream=SineRegression(), overrides=(Override((1, 7), {}, data=False),)),
 }
 BACKENDS = {
     "compiled": Ray(),
     "compiled, two nodes an actor": Ray(nodes_per_actor=2),
-    "compiled, an actor a core": Ray(nodes_per_actor="auto"),
     "calls": Ray(transport="calls"),
+    "compiled, an actor a core": Ray(nodes_per_actor="auto"),
     "calls, three nodes an actor": Ray(nodes_per_actor=3, transport="calls"),
 }
+CELLS = [(name, list(BACKENDS)[place % len(BACKENDS)]) for place, name in enumerate(NETWORKS)]
+CELLS += [(name, backend) for name in ("symmetric", "centralized") for backend in BACKENDS]
 
 
-@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend):
+@pytest.mark.parametrize(("name", "backend"), sorted(set(CELLS)))
+def test_models_and_measurements_have_the_serial_backends_bits(name, backend):
     """Conformal bands too, which no function depends on, and those that neighbours pool."""
-    backend = replace(backend, rounds_per_execution=UNROLLED)
-    bands = Evaluation(level=0.9, bands="pooled" if isinstance(protocol, Consensus) else "auto")
-    make = lambda: plans_of(protocol, evaluation=bands)  # noqa: E731
+    backend = replace(BACKENDS[backend], rounds_per_execution=UNROLLED)
+    make = lambda: open_network(NETWORKS[name]).plans  # noqa: E731
     assert_same(on_ray(backend, make), serially(make))
-
-
-LOSSY = Links(loss=Uniform(0.3), delay=Between(0, 2))
-
-
-@pytest.mark.parametrize(
-    ("rule", "links"),
-    [
-        (Consensus(0.3, replay=2), IDEAL),
-        (Consensus(0.3, replay=0.4), IDEAL),
-        (Consensus(0.3, replay=2), LOSSY),
-        (Stacking(0.3), LOSSY),
-        (Stacking(0.3, replay=2), LOSSY),
-    ],
-    ids=["whole", "rate", "lossy", "ensembles", "ensembles that replay"],
-)
-def test_replayed_points_and_ensembles_have_the_serial_backends_bits(rule, links):
-    backend = Ray(nodes_per_actor=2, rounds_per_execution=UNROLLED)
-    bands = Evaluation(level=0.9, bands="pooled")
-    make = lambda: plans_of(rule, links=links, evaluation=bands)  # noqa: E731
-    assert_same(on_ray(backend, make), serially(make))
-
-
-@pytest.mark.parametrize("links", [IDEAL, LOSSY], ids=["ideal", "lossy"])
-@pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
-@pytest.mark.parametrize("learner", [Newton, Rls], ids=["newton", "rls"])
-def test_values_that_come_with_variances_have_the_serial_backends_bits(backend, learner, links):
-    stream = SineRegression(noise=0.3, split="patches")
-
-    def make(certainty: float = 4.0) -> list[AgentPlan]:
-        rule = Consensus(5.0, form="symmetric", step="implicit", replay=1, certainty=certainty)
-        tried = replace(experiment(rule, stream=stream), learner=learner(kernel=Gaussian(0.3), batch_size=2))
-        return open_network(replace(tried, links=links)).plans
-
-    expected = serially(make)
-    assert_same(on_ray(replace(backend, rounds_per_execution=UNROLLED), make), expected)
-    pulled, _ = serially(lambda: make(certainty=0.0))  # nobody is surer than its neighbour, or all are
-    for node, (arrays, *_) in expected[0].items():
-        assert not all(np.array_equal(array, arrays[name]) for name, array in pulled[node].arrays.items())
-
-
-@pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
-def test_vectors_have_the_serial_backends_bits(backend):
-    learner = RandomFeatures(kernel=Gaussian(0.3), step_size=Constant(0.2), features=70, batch_size=2)
-
-    def make() -> list[AgentPlan]:
-        tried = replace(experiment(Isolated()), learner=learner, protocol=DiffusionRls())
-        return open_network(tried).plans  # they send 20 kB to each neighbour
-
-    assert_same(on_ray(backend, make), serially(make))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "learner"),
-    [
-        (PlainConsensus(0.1), Polk(PlainSquared(), Gaussian(0.3), Constant(0.2))),
-        (PlainProximity(), PlainPolk(kernel=Gaussian(0.3), step_size=Constant(0.2))),
-        (PlainMomentum(), RandomFeatures(kernel=Gaussian(0.3), step_size=Constant(0.2), features=6, batch_size=2)),
-        (PlainEnsemble(), Polk(kernel=Gaussian(0.3), step_size=Constant(0.2))),
-    ],
-    ids=["no duals", "duals, and the learner", "vectors", "ensembles"],
-)
-@pytest.mark.parametrize("size", [1, 2])
-def test_parts_in_plain_python_have_the_serial_backends_bits(protocol, learner, size):
-    def make():
-        return open_network(replace(experiment(Isolated()), learner=learner, protocol=protocol)).plans
-
-    assert_same(on_ray(Ray(nodes_per_actor=size), make), serially(make))
-
-
-@pytest.mark.parametrize("backend", [Ray(), Ray(nodes_per_actor=2)], ids=["one", "two"])
-def test_streams_that_end_at_different_times_have_the_serial_backends_bits(backend, tmp_path):
-    stream = uneven_file(tmp_path)
-
-    def make() -> list[AgentPlan]:
-        return plans_of(Consensus(0.2, form="symmetric", step="implicit"), stream=stream)
-
-    rounds = (5, 12)  # 13 rounds take the longest stream, and the shortest ends in the second
-    assert_same(on_ray(backend, make, rounds), serially(make, rounds))
-
-
-@pytest.mark.parametrize("transport", ["compiled", "calls"])
-def test_one_node_is_a_network(transport):
-    def make() -> list[AgentPlan]:
-        return plans_of(Consensus(0.2), graph=nx.empty_graph(1))
-
-    assert_same(on_ray(Ray(transport=transport), make), serially(make))
 
 
 def test_messages_may_outgrow_their_channels(tmp_path):
@@ -244,7 +179,7 @@ def test_messages_may_outgrow_their_channels(tmp_path):
 
 def test_a_simulation_has_the_same_digest_and_tables_on_both_backends():
     described = experiment(
-        Proximity(gamma=tolerances.Adaptive(), form="symmetric", step="implicit"),
+        ADAPTIVE,
         stream=GaussianMixture(),
         loss=MulticlassLogistic(),
         rounds=23,
@@ -330,23 +265,8 @@ def test_an_actor_does_not_load_networkx_which_takes_a_sixth_of_a_second_and_17_
     assert run.stdout == "[True, True, False]\n"
 
 
-def test_blocks_are_even_and_hold_neighbours():
-    order = np.random.default_rng(1).permutation(10)
-    plans = plans_of(Consensus(), graph=nx.relabel_nodes(nx.path_graph(10), dict(enumerate(order.tolist()))))
-    for size in (1, 2, 3, 4, 10, 99):
-        blocks = partition(plans, size)
-        nodes = [[plan.neighborhood.node for plan in block] for block in blocks]
-        assert sorted(node for block in nodes for node in block) == list(range(10))
-        assert nodes == sorted(nodes)
-        assert all(block == sorted(block) for block in nodes)
-        assert len(blocks) == -(-10 // size)
-        assert max(map(len, nodes)) - min(map(len, nodes)) <= 1
-        # A path cut into pieces: each receives from the piece before it and the one after it.
-        assert sum(map(len, block_neighbors(blocks))) == 2 * (len(blocks) - 1)
-
-
 def test_hosts_exchange_messages_as_the_round_does():
-    plans = plans_of(Consensus(0.3, form="symmetric", step="implicit"))
+    plans = plans_of(SYMMETRIC)
     blocks = [plans[:1], plans[1:3], plans[3:]]
     neighbors = block_neighbors(blocks)
     hosts = [Host() for _ in blocks]
@@ -365,7 +285,7 @@ def test_hosts_exchange_messages_as_the_round_does():
         completed += count
         assert [done for done, _ in outgoing] == [completed] * 3
         assert all(seconds > 0.0 for _, seconds in outgoing)
-    serial = SerialEngine([plans_of(Consensus(0.3, form="symmetric", step="implicit"))])
+    serial = SerialEngine([plans_of(SYMMETRIC)])
     serial.run(8)
     found = {node: function for host in hosts for node, function in host.functions().items()}
     assert_same((found, []), (serial.functions(), []))
@@ -381,7 +301,7 @@ def test_a_warm_up_leaves_the_network_untouched_and_spares_a_users_parts():
 @pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
 def test_steps_are_those_of_a_serial_simulation(backend):
     """Models are read between rounds, a loop is left and taken up again, and callbacks look on."""
-    described = experiment(Proximity(gamma=tolerances.Adaptive()), rounds=12, evaluate_every=4)
+    described = experiment(ADAPTIVE, rounds=12, evaluate_every=4)
     whole = simulate(described)
 
     def largest(state):

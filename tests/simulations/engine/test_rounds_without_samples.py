@@ -13,18 +13,15 @@ from kernelswarm.protocols.links.clocks import Joining
 from kernelswarm.protocols.links.realization import Absences, Conditions
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.data.in_memory import from_python
-from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import curves
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.same_bits import assert_the_same_from_snapshots
 
 NODES, STEPS = 4, 40
 GRAPH = nx.cycle_graph(NODES)
-FEATURES = {"name": "random_features", "features": 16, "step_size": 0.3}
 POLK = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "budget": {"epsilon": 0.02}}
 STEP = np.repeat(np.arange(STEPS), NODES)
 NODE = np.tile(np.arange(NODES), STEPS)
@@ -119,23 +116,6 @@ def test_who_lacks_the_first_rows_is_as_one_who_wakes_later(protocol: Any) -> No
     for engine in (found, expected):
         engine.run(STEPS)
     assert_same(learned(found), learned(expected))
-
-
-@pytest.mark.parametrize("learner", [POLK, {**POLK, "batch_size": 3}, FEATURES], ids=str)
-def test_the_same_bits_in_blocks_by_methods_and_resumed(learner: dict[str, Any]) -> None:
-    protocol = "diffusion" if learner is FEATURES else {"name": "proximity"}
-    experiment = described(table(), protocol, learner, rows={"epochs": 3})
-    rounds = 3 * STEPS // learner.get("batch_size", 1) + 2
-    others = list(range(1, len(open_network(experiment).plans)))
-    assert_the_same_from_snapshots(experiment, (17,), rounds - 17, [[0], others], plain=True)
-
-
-@pytest.mark.usefixtures("kept_ray")
-def test_the_same_bits_on_ray() -> None:
-    experiment = described(table())
-    serial = simulate(experiment)
-    ray = simulate(described(table(), backend=Ray(nodes_per_actor=2)))
-    assert_same(ray.models, serial.models)
 
 
 def test_a_second_epoch_begins_where_the_first_one_ended() -> None:

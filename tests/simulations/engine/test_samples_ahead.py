@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from kernelswarm import Experiment
+from kernelswarm.agents.nodes.population import Population
 from kernelswarm.simulations.core.seeding import generator
 from kernelswarm.simulations.data import synthetic
 from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.running.network import open_network
+from tests.helpers.ending import Ending
 
 FEATURES = {"name": "random_features", "features": 8}
 LOSSY = {"links": {"loss": 0.2}}
@@ -82,3 +84,21 @@ def test_a_source_that_goes_back_keeps_the_samples_at_hand(monkeypatch: pytest.M
     np.testing.assert_equal(source.draw(300), after)
     assert len(made) == 1
     assert source.state() == {"samples": 310}
+
+
+def test_where_data_end_the_same_arrays_last_and_samples_that_are_put_back_do_not_pile_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[int] = []
+    begin = Population.__init__
+    monkeypatch.setattr(Population, "__init__", lambda new, agents: (found.append(len(agents)), begin(new, agents))[1])
+    block = Block(plans_of("polk", "consensus", stream=Ending((31, 12, 17, 8), "sine_regression")))
+    for _ in range(9):
+        block.run(4)
+        for agent in block.agents:
+            source: Any = agent.source
+            depth = 0
+            while hasattr(source, "left"):
+                source, depth = source.source, depth + 1
+            assert depth <= 1
+    assert found == [4]

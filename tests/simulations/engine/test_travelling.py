@@ -22,7 +22,6 @@ from kernelswarm.simulations.testing.networks import plain_plans
 from tests.helpers.same_bits import assert_the_same_from_snapshots
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
-NOTHING = {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}
 EVERYTHING = {
     "loss": 0.2,
     "delay": {"name": "between", "longest": 3},
@@ -53,16 +52,6 @@ def described(links: Any, batch: int = 2, **tables: Any) -> Experiment:
             **tables,
         }
     )
-
-
-@pytest.mark.parametrize("averaged", [True, False])
-def test_links_that_do_nothing_change_nothing(averaged: bool) -> None:
-    protocol = {"name": "centralized", "averaged": averaged}
-    plain, asked = (simulate(described(links, protocol=protocol)) for links in ({}, NOTHING))
-    assert plain.summary["digest"] == asked.summary["digest"]
-    for name in ("messages", "scalars_sent", "bytes_sent"):
-        np.testing.assert_array_equal(plain.network[name], asked.network[name])
-    assert asked.network["delivered"][-1] == 4 * 40 and "delivered" not in plain.network
 
 
 def test_it_is_a_pass_over_the_samples_that_arrive() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.ending import Ending
-from tests.helpers.link_mixes import GRAPH, MIXES
+from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.unreliable_network import UnreliableNetwork
 
 POLK = {
@@ -43,11 +45,30 @@ RULES: dict[str, dict[str, Any]] = {
     "replay": {**CONSENSUS, "replay": 2},
     "a rate": {"name": "proximity", "replay": 0.5, "form": "one_sided"},
 }
-LINKS = {
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Every edge is there once in three rounds."""
+
+    constant: ClassVar[bool] = False
+
+    def begin(self, labels: Any, edges: Any, generator: Any) -> Iterator[Any]:
+        """Yield which edges are there, round by round."""
+        for now in itertools.count():
+            yield (np.arange(len(edges)) + now) % 3 == 0
+
+
+LINKS: dict[str, dict[str, Any]] = {
     **MIXES,
+    "nothing": {"links": NOTHING},
     "damped": {
         "links": {"loss": 0.2, "delay": {"name": "between", "longest": 3}, "on_missing": "repeat", "damping": 0.5}
     },
+    # A message has 10 scalars, so that an edge of 5 is busy for two rounds and one of 2 for five.
+    "busy for five rounds": {"links": {"bandwidth": 2.0}, "rounds": 48},
+    "busy, and late": {"links": {"bandwidth": 5.0, "delay": 3}, "rounds": 48},
+    "there in every third round, busy for five": {"schedule": Turns(), "links": {"bandwidth": 2.0}, "rounds": 48},
 }
 LARGER = [{"nodes": [1, 7], "learner": {"batch_size": 3}}]
 SIZES: dict[str, dict[str, Any]] = {
@@ -60,7 +81,9 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }
 CELLS = [("symmetric", links) for links in LINKS]
-CELLS += [(rule, links) for rule in RULES for links in ("damped", "trigger", "churn without memory", "everything")]
+CELLS += [
+    (rule, links) for rule in RULES for links in ("nothing", "damped", "trigger", "churn without memory", "everything")
+]
 CELLS += [("proximity", links) for links in ("long delay", "asleep longer", "directed", "narrow")]
 
 
@@ -103,13 +126,13 @@ def test_a_network_follows_the_formulas(rule: str, links: str) -> None:
         assert max(node.duals.max() for node in dense.nodes.values()) > 0.0
 
 
-@pytest.mark.parametrize("links", ["damped", "trigger", "churn without memory", "everything", "long delay"])
+@pytest.mark.parametrize("links", ["nothing", "trigger", "churn without memory", "everything", "long delay"])
 @pytest.mark.parametrize("case", SIZES)
 def test_so_it_does_with_batches_of_any_size(case: str, links: str) -> None:
     compared(described(**SIZES[case], **LINKS[links]))
 
 
-@pytest.mark.parametrize("links", ["loss", "bursts kept", "delay", "long delay", "churn", "joining", "gossip"])
+@pytest.mark.parametrize("links", ["nothing", "loss", "bursts kept", "delay", "churn", "joining"])
 def test_so_it_does_where_certainty_travels(links: str) -> None:
     """By dense inverses. Where a variance is what a lesson left, rounding says which of both ends is surer."""
     protocol = {"name": "consensus", "penalty": 5.0, "replay": 1, "certainty": 3.0}

@@ -19,16 +19,9 @@ from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import build_topology, open_network, open_stream
 from kernelswarm.simulations.running.simulation import resume, run, simulate
 from tests.helpers.equality import same
-from tests.helpers.link_mixes import GRAPH, MIXES
-from tests.helpers.same_bits import assert_the_same_from_snapshots, states_after
-from tests.simulations.engine.test_counts_of_points import (
-    RULES,
-    assert_same_tables,
-)
 
 STATIONS = nx.Graph([("north", "gateway"), ("gateway", "hut"), ("hut", "south"), ("south", "attic")])
 ROWLESS = [{"nodes": ["gateway", "attic"], "data": False}]
-SOME_RULES = pytest.mark.parametrize("rule", ["one-sided", "symmetric", "proximity, explicit", "robust", "stacking"])
 PATH: dict[str, Any] = {
     "topology": nx.path_graph(5),
     "stream": {"name": "sine_regression", "noise": 0.3},
@@ -38,11 +31,6 @@ PATH: dict[str, Any] = {
     "node": [{"nodes": [1, 4], "data": False}],
 }
 WITH_DATA = (0, 2, 3)
-BLOCKS = [[0, 2], [1, 3, 4]]
-VECTORS: dict[str, dict[str, Any]] = {
-    name: {"protocol": name, "learner": {"name": "linear", "step_size": 0.1}}
-    for name in ("diffusion", "gradient_tracking", "odkla", "dkla", "multitask")
-}
 
 
 def described(**tables: Any) -> Experiment:
@@ -99,18 +87,6 @@ def test_rows_go_to_the_nodes_that_they_name(tmp_path: Path, reverse: bool) -> N
     assert edges == {frozenset(edge) for edge in STATIONS.edges}
 
 
-def test_numbers_are_names_where_both_sides_have_them(tmp_path: Path) -> None:
-    graph = nx.Graph([(30, 7), (7, 110), (110, 20)])
-    experiment = of_file(readings(tmp_path, "30", "110", "20"))
-    experiment = Experiment.from_dict(
-        {**experiment.to_dict(), "topology": graph, "node": [{"nodes": [7], "data": False}]}
-    )
-    network = open_network(experiment)
-    assert network.adjacency.labels.tolist() == [7, 20, 30, 110]
-    found = [float(node.draw(1)[0][0, 0]) // 1 for node in network.source.nodes[1:]]
-    assert found == [2.0, 0.0, 1.0] and isinstance(network.source.nodes[0], NoSamples)
-
-
 @pytest.mark.parametrize("placed", [False, True])
 def test_a_label_means_the_node_that_had_it_before_nodes_were_numbered_anew(tmp_path: Path, placed: bool) -> None:
     graph: nx.Graph[Any] = nx.path_graph(4)
@@ -129,13 +105,16 @@ def test_a_label_means_the_node_that_had_it_before_nodes_were_numbered_anew(tmp_
     assert sorted(network.adjacency.edges.tolist()) == [[0, 2], [0, 3], [1, 3]]
 
 
-def test_nothing_is_measured_where_nothing_is_known(tmp_path: Path) -> None:
-    result = simulate(of_file(readings(tmp_path, "north", "hut", "south"), evaluation={"level": 0.9}))
+@pytest.mark.parametrize("protocol", ["consensus", "centralized", "batch"])
+def test_nothing_is_measured_where_nothing_is_known(protocol: str, tmp_path: Path) -> None:
+    names = ("north", "hut", "south")
+    result = simulate(of_file(readings(tmp_path, *names), protocol=protocol, evaluation={"level": 0.9}))
     last = {name: column[-5:] for name, column in result.nodes.items()}
     rowless = np.isin(last["name"], ["gateway", "attic"])
     assert rowless.sum() == 2
     assert np.isnan(last["risk"][rowless]).all() and np.isfinite(last["risk"][~rowless]).all()
-    assert (last["samples"][rowless] == 0).all() and np.isfinite(last["global_risk"]).all()
+    assert np.isfinite(last["global_risk"]).all()
+    assert protocol != "consensus" or (last["samples"][rowless] == 0).all()  # one learner has as many as all together
     assert result.final["risk"] == pytest.approx(last["risk"][~rowless].mean(), rel=1e-12)
     assert result.final["global_risk"] == pytest.approx(last["global_risk"].mean(), rel=1e-12)
     assert result.summary["used_up"] is None or result.summary["used_up"]["first"] > 0
@@ -182,57 +161,10 @@ def test_replay_carries_what_is_known_past_a_node_without_data() -> None:
     assert 'set protocol.form = "symmetric"' in one_sided.verdict["nothing_reached"]
     apart = nx.disjoint_union(nx.path_graph(3), nx.path_graph(2))
     nodes = [{"nodes": [1, 3, 4], "data": False}]
-    weights = simulate(described(topology=apart, node=nodes, **VECTORS["diffusion"]))
+    weights = simulate(described(topology=apart, node=nodes, protocol="diffusion", learner="linear"))
     found = weights.verdict["nothing_reached"]
     assert "nothing reached 2 of 3 nodes" in found and "no path leads to them from a node with data" in found
     assert "replay" not in found and "penalty" not in found  # which diffusion has not
-
-
-def on_links(links: str, **tables: Any) -> Experiment:
-    """Return a network of the nodes 0, 1, 2, 5 and 7 on such links, of which two have no data."""
-    mix = dict(MIXES.get(links, {}))
-    schedule = mix.pop("schedule", None)
-    found = described(**{"topology": GRAPH, "node": [{"nodes": [1, 7], "data": False}], **mix, **tables})
-    return found if schedule is None else replace(found, schedule=schedule)
-
-
-def assert_same_everywhere(experiment: Experiment) -> None:
-    stages = (1, 1, 2, 5, 20)
-    wanted = states_after(experiment, stages, plain=True)
-    for blocks in (None, BLOCKS):
-        for one, other in zip(states_after(experiment, stages, blocks), wanted, strict=True):
-            assert same(one, other)
-    assert_the_same_from_snapshots(experiment, [3, 9], 12, BLOCKS, plain=True)
-
-
-@pytest.mark.parametrize("links", ["ideal", "bursts kept", "churn without memory", "long delay", "everything"])
-@SOME_RULES
-def test_the_same_bits_in_arrays_blocks_and_after_a_stop(rule: str, links: str) -> None:
-    if rule == "stacking" and links in ("churn without memory", "everything"):
-        links = "churn"  # neither triggers nor noise
-    assert_same_everywhere(on_links(links, protocol={**RULES[rule], "replay": 0.5}))
-
-
-@pytest.mark.parametrize("links", ["ideal", "everything"])
-@pytest.mark.parametrize("rule", VECTORS)
-def test_vectors_have_the_same_bits(rule: str, links: str) -> None:
-    assert_same_everywhere(on_links(links, **VECTORS[rule]))
-
-
-@pytest.mark.parametrize("name", ["consensus", "proximity", "stacking", "centralized", "batch"])
-def test_the_same_tables_in_threads_and_blocks(name: str) -> None:
-    if name in ("centralized", "batch"):
-        wanted = simulate(described(protocol=name, evaluation={"level": 0.9}))
-        assert np.isnan(wanted.nodes["risk"][-5:][[1, 4]]).all() and math.isfinite(wanted.final["global_risk"])
-    else:
-        assert_same_tables(described(protocol=name, evaluation={"level": 0.9}), 5)
-
-
-@pytest.mark.usefixtures("kept_ray")
-def test_ray_has_the_same_models() -> None:
-    experiment = described(rounds=12)
-    there = Experiment.from_dict({**experiment.to_dict(), "topology": PATH["topology"], "backend": "ray"})
-    assert simulate(there).summary["digest"] == simulate(experiment).summary["digest"]
 
 
 def test_a_run_on_disk_is_resumed_and_read(tmp_path: Path) -> None:
@@ -252,17 +184,6 @@ def test_check_says_how_many_there_are_and_counts_the_others_samples() -> None:
     text = as_text(examine(described()))
     assert any(line.split() == ["nodes", "without", "data", "2"] for line in text.splitlines())
     assert any(line.split() == ["samples", "a", "round", "3"] for line in text.splitlines())
-
-
-def test_automatic_numbers_are_those_of_the_others_data(tmp_path: Path) -> None:
-    experiment = of_file(readings(tmp_path, "north", "hut", "south"), learner="newton")
-    found = open_network(experiment).experiment
-    alone = Experiment.from_dict(
-        {**experiment.to_dict(), "topology": nx.path_graph(["north", "hut", "south"]), "node": []}
-    )
-    wanted = open_network(Experiment.from_dict({**alone.to_dict(), "topology": nx.path_graph(3)})).experiment
-    assert found.learner == wanted.learner
-    assert [override.data for override in found.overrides] == [False]
 
 
 @pytest.mark.parametrize(
@@ -301,8 +222,9 @@ def test_the_remedy_for_nodes_that_data_do_not_name_works(tmp_path: Path) -> Non
     open_network(Experiment.from_dict({**experiment.to_dict(), "topology": STATIONS, "node": table}))
 
 
-@pytest.mark.parametrize("robust", ["trimmed", "median", "clipped", "trust"])
-@pytest.mark.parametrize("of_file", [False, True])
+@pytest.mark.parametrize(
+    ("robust", "of_file"), [("trimmed", False), ("median", True), ("clipped", False), ("trust", True)]
+)
 def test_no_defence_keeps_a_node_without_data_from_learning(robust: str, of_file: bool) -> None:
     """Reach is measured on own targets: without any, nobody is out of reach."""
     data = {"node": np.repeat(np.arange(1, 6), 60), "x": np.tile(np.linspace(0.0, 1.0, 60), 5)[:, None]}

@@ -9,7 +9,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, LinearSVR
 
-from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.kernels import Gaussian, Linear, Matern
 from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
@@ -21,7 +21,7 @@ from kernelswarm.agents.parts.losses import (
 )
 from kernelswarm.simulations.running.batch import GRID, Samples, features, fit, minimum
 
-KERNELS = [Gaussian(0.5), Laplacian(1.0), Matern(0.7, 2.5), Polynomial(3, 1.0, 0.5), Linear(1.0)]
+KERNELS = [Gaussian(0.5), Matern(0.7, 2.5), Linear(1.0)]
 EVERY_KERNEL = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
 
 
@@ -119,9 +119,9 @@ def test_features_have_the_inner_products_of_the_projected_kernel(kernel: Any) -
         np.testing.assert_allclose(rows.T @ rows, np.diag(squares), atol=1e-7 * squares.max())
 
 
-@pytest.mark.parametrize("regularization", [1e-1, 1e-3, 1e-5])
 @pytest.mark.parametrize(
-    ("loss", "classes"), [(Logistic(), 2), (MulticlassLogistic(), 4), (Huber(0.1), 0)], ids=["binary", "four", "huber"]
+    ("loss", "classes", "regularization"),
+    [(Logistic(), 2, 1e-1), (Logistic(), 2, 1e-5), (MulticlassLogistic(), 4, 1e-3), (Huber(0.1), 0, 1e-5)],
 )
 def test_smooth_losses_are_minimised(loss: Any, classes: int, regularization: float) -> None:
     points, targets = labels(400, classes) if classes else noisy(400)
@@ -139,8 +139,10 @@ def test_smooth_losses_are_minimised(loss: Any, classes: int, regularization: fl
         np.testing.assert_allclose(loss.probabilities(rows @ found), expected, atol=2e-3)
 
 
-@pytest.mark.parametrize("regularization", [1e-1, 1e-2, 1e-3])
-@pytest.mark.parametrize("name", ["hinge", "multiclass hinge", "absolute"])
+@pytest.mark.parametrize(
+    ("name", "regularization"),
+    [("hinge", 1e-1), ("multiclass hinge", 1e-2), ("absolute", 1e-3), ("hinge", 1e-3)],
+)
 def test_losses_with_kinks_come_near_the_minimum_of_liblinear(name: str, regularization: float) -> None:
     classes = {"hinge": 2, "multiclass hinge": 4, "absolute": 0}[name]
     loss: Any = {"hinge": Hinge(), "multiclass hinge": MulticlassHinge(), "absolute": Absolute()}[name]

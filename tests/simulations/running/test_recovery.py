@@ -30,8 +30,6 @@ from tests.helpers.halves import Dying
 from tests.simulations.engine.test_ray_failures import by_process, children, needs_proc
 
 ROUNDS, EVERY = 120, 25
-SOON = 15.0
-KINDS = ("compiled", "calls")
 
 
 def described(backend: object, **keys: Any) -> Experiment:
@@ -101,7 +99,10 @@ def disturbed(experiment: Experiment, folder: Path, harm: Callable[[], None], ph
     ("phase", "done", "transport"),
     [
         ("starting", 1, "compiled"),  # before there is a transport of either kind
-        *((*when, kind) for when in (("starting", 2), ("running", 30), ("evaluating", 40)) for kind in KINDS),
+        ("starting", 2, "calls"),
+        ("running", 30, "compiled"),
+        ("running", 30, "calls"),
+        ("evaluating", 40, "compiled"),
     ],
 )
 def test_a_killed_actor_is_replaced(
