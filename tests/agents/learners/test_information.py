@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.learners import blocked_second_order, information
+from kernelswarm.agents.learners.observations import Moved, exchange
+from kernelswarm.agents.parts.kernels import Gaussian
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
@@ -64,6 +67,55 @@ def test_many_rows_at_once_give_what_the_normal_equations_say(order, outputs, si
     assert np.allclose(found.T @ moments[:order], right, rtol=1e-11, atol=1e-10)
     assert not root[order:].any()
     assert not moments[order:].any()
+
+
+@pytest.mark.parametrize("gone", [1, 2, 4])
+@pytest.mark.parametrize("coming", [1, 3])
+def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
+    random = np.random.default_rng(10 * gone + coming)
+    kernel, capacity, ridge = Gaussian(0.7), 16, 0.3
+    old, new = random.uniform(-1.0, 1.0, size=(8, 2)), random.uniform(-1.0, 1.0, size=(coming, 2))
+    # Functions in the span of the old points, as sections of samples: their values at points are features.
+    sections, aims = random.normal(size=(20, 8)), random.normal(size=(20, 2))
+    features = sections @ kernel.cross(old, old)
+    root, moments = np.zeros((capacity, capacity)), np.zeros((capacity, 2))
+    root[:8, :8] = np.linalg.cholesky(features.T @ features + ridge * kernel.cross(old, old)).T
+    moments[:8] = np.linalg.solve(root[:8, :8].T, features.T @ aims)
+    leaving = np.sort(random.permutation(8)[:gone])
+    kept = np.setdiff1d(np.arange(8), leaving)
+    points = np.vstack([old[kept], new])
+    order, gram = len(points), kernel.cross(points, points)
+    factor = np.zeros((capacity, capacity))
+    factor[:order, :order] = np.linalg.inv(np.linalg.cholesky(gram))
+    memory, product = np.empty((gone + coming) * (capacity + gone + coming + 1)), np.empty(capacity)
+    origins = np.array([*kept, *range(8, 8 + coming)], dtype=float)
+    removed, cross, own = kernel.cross(old[leaving], old), kernel.cross(new, old), kernel.cross(new, new)
+    features = sections @ kernel.cross(old, points)
+    rows, wanted = random.normal(size=(5, order)), random.normal(size=(5, 2))
+    for blocked in (True, False):
+        triangle, sums = root.copy(), moments.copy()
+        system, right = features.T @ features + ridge * gram, features.T @ aims
+        if blocked:  # with samples in the same reflections
+            projections = np.linalg.solve(kernel.cross(old, old), cross.T).T
+            rest = own - projections @ cross.T
+            places = np.array([*kept, *range(8, 8 + coming)])
+            known = np.arange(coming), projections, rest, own, cross, ridge
+            fresh, asked, left = blocked_second_order.follow(triangle, sums, places, 8, *known)
+            assert left == gone
+            assert np.array_equal(fresh[gone:], kernel.cross(new, points))
+            blocked_second_order.absorb(triangle, sums, fresh[:gone].copy(), asked[:gone].copy())
+            blocked_second_order.absorb(triangle, sums, rows.copy(), wanted.copy())
+            system, right = system + rows.T @ rows, right + rows.T @ wanted
+        else:
+            work = np.concatenate([origins, np.empty(capacity - len(origins)), product])
+            moved = Moved(work, factor, 8, order, len(kept), cross, own)
+            exchange(Information(triangle, sums, np.zeros((3, 2))), moved, removed, ridge, memory)
+        assert not np.tril(triangle, -1).any()
+        assert not triangle[:, order:].any()
+        assert not sums[order:].any()
+        triangle = triangle[:order, :order]
+        assert np.allclose(triangle.T @ triangle, system, rtol=1e-10, atol=1e-10)
+        assert np.allclose(triangle.T @ sums[:order], right, rtol=1e-10, atol=1e-10)
 
 
 def test_a_point_that_lies_in_the_span_of_the_others_to_rounding_leaves_the_triangle_regular():
