@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.distances import Absolute, KullbackLeibler, Squared
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant, TrueDifference
@@ -20,6 +21,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.vectors import neighborhood
 from tests.helpers.halves import plans_of
+from tests.helpers.pairs import in_pairs
 from tests.protocols.test_limits import FEATURES, GRAPHS, drawn, stepped
 
 DISTANCES = {"squared": Squared(), "absolute": Absolute(), "kl": KullbackLeibler()}
@@ -73,9 +75,7 @@ def network(graph, distance, batch, gamma=0.0):
     return Block(open_network(Experiment.from_dict(table)).plans)
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("name", ["ring", "star", "complete"])
-@pytest.mark.parametrize("distance", ["absolute", "kl"])
+@in_pairs(distance=["absolute", "kl"], name=["ring", "star", "complete"], batch=[1, 8])
 def test_no_dual_variables_move_a_network_away_from_agreement(distance, name, batch):
     for largest in (1e7, 1e10, 1e15):
         generator = np.random.default_rng(2)
@@ -168,19 +168,20 @@ class Bare:
 
 
 def test_what_does_not_go_together_is_refused():
-    with pytest.raises(InputError, match=r'distance = "absolute" has a pull .* explicit step never settles'):
-        build("protocol", {"name": "proximity", "step": "explicit", "distance": "absolute"})
-    with pytest.raises(InputError, match=r'protocol.distance = "kl" stands beside as_published = true'):
-        build("protocol", {"name": "proximity", "distance": "kl", "as_published": True})
+    for name in ("consensus", "proximity"):
+        assert all(build("protocol", {"name": name, "distance": key}).distance == DISTANCES[key] for key in DISTANCES)
+        with pytest.raises(InputError, match=r'distance = "absolute" has a pull .* explicit step never settles'):
+            build("protocol", {"name": name, "step": "explicit", "distance": "absolute"})
+        with pytest.raises(InputError, match=r'protocol.distance = "kl" stands beside as_published = true'):
+            build("protocol", {"name": name, "distance": "kl", "as_published": True})
     with pytest.raises(InputError, match=r"protocol.distance"):
         build("protocol", {"name": "proximity", "distance": "manhattan"})
     with pytest.raises(ValueError, match="no multiple, constraint_values and growth"):
         Proximity(distance=Bare())
-    assert Proximity(as_published=True).distance == Squared()
+    assert Proximity(as_published=True).distance == Consensus(0.3, as_published=True).distance == Squared()
 
 
-@pytest.mark.parametrize("distance", ["absolute", "kl"])
-@pytest.mark.parametrize("links", [{}, {"loss": 0.3, "delay": 1}], ids=["ideal", "lossy"])
+@pytest.mark.parametrize(("distance", "links"), [("absolute", {}), ("kl", {"loss": 0.3, "delay": 1})], ids=str)
 def test_compiled_functions_have_the_bits_of_methods(distance, links):
     classes = distance == "kl"
     table = {

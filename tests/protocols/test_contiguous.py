@@ -23,8 +23,8 @@ def described(array: AnyArray, found: AnyArray) -> None:
     found[10] = len(array)
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.int64, np.int32, np.bool_, np.complex128, np.float32])
-@pytest.mark.parametrize("shape", [(5,), (0,), (3, 4), (3, 0), (0, 3), (2, 3, 4), (2, 0, 4)])
+@pytest.mark.parametrize("kind", [np.float64, np.int32, np.bool_])
+@pytest.mark.parametrize("shape", [(5,), (0,), (3, 4), (0, 3), (2, 3, 4), (2, 0, 4)])
 def test_an_array_says_of_itself_what_it_is(kind: type, shape: tuple[int, ...]) -> None:
     array, found = np.zeros(shape, kind), np.zeros(11)
     described(array, found)

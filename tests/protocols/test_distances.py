@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.distances import Absolute, KullbackLeibler, Squared
-from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.pairs import in_pairs
 from tests.protocols.test_limits import FEATURES, GRAPHS, drawn, stepped
 
 NAMES = ["squared", "absolute", "kl"]
@@ -31,13 +29,9 @@ def block_of(graph, distance, penalty, batch, outputs):
     return Block(open_network(description).plans)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize("distance", NAMES)
+@in_pairs(distance=NAMES, name=GRAPHS, batch=[1, 8], outputs=[1, 3])
 def test_no_penalty_moves_a_network_away_from_agreement(distance, name, batch, outputs):
-    # Each graph and distance meets every penalty, with half of the batch sizes and outputs.
-    for penalty in (1e7, 1e9, 1e10, 1e15)[(batch > 1) ^ (outputs > 1) :: 2]:
+    for penalty in (1e7, 1e9, 1e10, 1e15):
         block = block_of(GRAPHS[name], distance, penalty, batch, outputs)
         generator = np.random.default_rng(2)
         before = drawn(block, generator)
@@ -76,17 +70,6 @@ def test_distances_are_their_formulas_on_numbers_at_hand():
     )
 
 
-def test_keys_make_and_describe_them():
-    for name in NAMES:
-        rule = build("protocol", {"name": "consensus", "distance": name})
-        assert rule.distance == build("distance", name)
-    with pytest.raises(InputError, match=r'distance = "absolute" has a pull .* explicit step never settles'):
-        build("protocol", {"name": "consensus", "step": "explicit", "distance": "absolute"})
-    with pytest.raises(InputError, match=r'protocol.distance = "kl" stands beside as_published = true'):
-        build("protocol", {"name": "consensus", "distance": "kl", "as_published": True})
-    assert Consensus(0.3, as_published=True).distance == Squared()
-
-
 def ran(stream, learner, protocol, **changes):
     table = {
         "rounds": 500,
@@ -99,13 +82,6 @@ def ran(stream, learner, protocol, **changes):
         **changes,
     }
     return simulate(Experiment.from_dict(table))
-
-
-def test_probabilities_that_agree_classify_better_than_nodes_alone():
-    kl = {"name": "consensus", "penalty": 3.0, "distance": "kl"}
-    alone, together = (ran(CLASSES, {"loss": "multiclass_logistic"}, rule).final for rule in ("isolated", kl))
-    assert together["risk"] < alone["risk"]
-    assert together["disagreement"] < 0.5 * alone["disagreement"]
 
 
 def test_one_node_far_off_draws_the_others_less_by_its_absolute_distance():

@@ -11,7 +11,6 @@ from kernelswarm.protocols.contract import Neighborhood, Predictions
 from kernelswarm.protocols.ensemble.stacking import Stacking, newton_step
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.engine.partition import partition
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
@@ -93,19 +92,6 @@ def test_what_a_node_knows_are_the_weighted_losses_of_all_mixtures():
     assert state.counts.tolist() == [21.0, 3.0 * 28.0, 7.0]
 
 
-def test_copies_with_errors_of_their_own_share_and_those_that_err_more_do_not():
-    generator = np.random.default_rng(3)
-    rule = Stacking()
-    state = rule.begin(ALONE)
-    deviations = np.array([0.3, 0.3, 1.0, 1.0, 3.0])
-    for _ in range(400):
-        targets = generator.normal(size=4)
-        values = targets + deviations[:, np.newaxis] * generator.normal(size=(COPIES, 4))
-        state = rule.learn(state, seen(values, targets, rule.mixture_weights(state)))
-    # Of unbiased and uncorrelated estimates the best mean weighs each by 1 / its variance.
-    assert rule.mixture_weights(state) == pytest.approx(deviations**-2 / np.sum(deviations**-2), abs=0.02)
-
-
 def test_what_neighbours_say_counts_by_its_geometric_mean():
     rule = Stacking()
     state = rule.begin(Neighborhood(0, (1, 2), None, None, 1.0, 1, (1, 1), ({}, {}), (1, 1)))
@@ -146,24 +132,6 @@ def test_each_copy_is_what_its_protocol_makes_alone(conditions):
                 assert np.array_equal(array, models[f"{name}_{agent.node}"])
 
 
-@pytest.mark.parametrize("conditions", [CHANGING, ONE_WAY, FORGETFUL], ids=["changing", "one way", "forgetful"])
-def test_blocks_and_a_run_that_goes_on_have_the_bits_of_one(conditions):
-    whole, apart = experiment(24, **conditions), experiment(24, **conditions)
-    plain = SerialEngine([open_network(whole).plans])
-    plain.run(24)
-    halves = SerialEngine(partition(open_network(apart).plans, 2))
-    halves.run(9)
-    later = SerialEngine(partition(open_network(apart).plans, 3))
-    later.restore(halves.snapshot(), 9)
-    later.run(15)
-    kept, found = ({node: snapshot.arrays for node, snapshot in engine.snapshot().items()} for engine in (plain, later))
-    assert kept.keys() == found.keys()
-    for node, arrays in kept.items():
-        for name, array in arrays.items():
-            if not name.startswith("ahead_"):  # more samples are at hand where more rounds have been run at once
-                assert np.array_equal(array, found[node][name], equal_nan=True), (node, name)
-
-
 @pytest.mark.parametrize("learner", ["polk", "random_features", "linear"])
 def test_a_saved_model_answers_as_the_mixture(learner):
     kernel = {} if learner == "linear" else {"kernel": {"name": "gaussian", "bandwidth": 0.2}}
@@ -183,45 +151,9 @@ def test_links_that_do_nothing_and_clocks_that_never_rest_have_the_bits_of_none(
     assert here.final["scalars_sent"] == plain.final["scalars_sent"]
 
 
-@pytest.mark.parametrize("conditions", [STORM, CHANGING, ONE_WAY], ids=["storm", "changing", "one way"])
+@pytest.mark.parametrize("conditions", KINDS.values(), ids=KINDS)
 def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(conditions):
     assert_as_the_formulas_say(experiment(30, **conditions), (1, 25))
-
-
-def test_on_ideal_links_a_node_mixes_with_what_its_neighbours_thought_a_round_before():
-    engine = SerialEngine([open_network(experiment(20)).plans])
-    before: dict[int, np.ndarray] = {}
-    for _ in range(20):
-        engine.run(1)
-        agents = {agent.node: agent for agent in engine.blocks[0].agents}
-        own = {node: agent.links.mixture_weights.copy() for node, agent in agents.items()}
-        for node, agent in agents.items() if before else ():
-            found = agent.rule.mixture_weights(agent.links)
-            older, newer = (
-                own[node] * np.exp(np.mean([np.log(weights[j]) for j in agent.neighbors], axis=0))
-                for weights in (before, own)
-            )
-            assert found == pytest.approx(older / older.sum(), rel=1e-9)
-            assert found != pytest.approx(newer / newer.sum(), rel=1e-9)
-        before = own
-
-
-def test_a_node_that_comes_back_without_memory_counts_all_copies_alike():
-    description = experiment(40, **FORGETFUL)
-    engine, begun = SerialEngine([open_network(description).plans]), 0
-    engine.run(1)
-    for _ in range(40):
-        before = [(agent.sent_at, agent.now) for agent in engine.blocks[0].agents]
-        engine.run(1)
-        agents = engine.blocks[0].agents
-        for agent, (sent_at, now) in zip(agents, before, strict=True):
-            returned = agent.sent_at == now and sent_at != now - 1
-            if agent.sent_at == now >= 4:
-                assert (agent.links.counts[2] == 1.0) == returned
-            if returned:  # copies that know nothing predict alike
-                assert agent.links.mixture_weights == pytest.approx(np.full(COPIES, 1.0 / COPIES))
-            begun += returned
-    assert begun > 5
 
 
 @pytest.mark.parametrize("bits", [EXACT, 6])

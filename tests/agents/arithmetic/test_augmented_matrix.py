@@ -37,9 +37,8 @@ def eliminated(count, order, steps, pairs=False):
 
 
 @pytest.mark.parametrize(("count", "order"), SIZES)
-@pytest.mark.parametrize("pairs", [False, True])
-def test_pivots_leave_the_rows_of_the_factor(count, order, pairs):
-    memory, start, pitch, kept, sums, turn = eliminated(count, order, count, pairs)
+def test_pivots_leave_the_rows_of_the_factor(count, order):
+    memory, start, pitch, kept, sums, turn = eliminated(count, order, count)
     augmented, before = (each[:kept].reshape(count, pitch) for each in (memory, start))
     gram, old = before[turn][:, turn], before[turn][:, count : count + order]
     rows = np.linalg.inv(np.linalg.cholesky(gram))  # L^-1 [I, -A'] of the points in their turn
@@ -51,30 +50,6 @@ def test_pivots_leave_the_rows_of_the_factor(count, order, pairs):
         squares, squares[0] + np.cumsum(np.vstack([0.0 * augmented[:1], augmented[turn]]) ** 2, axis=0)
     )
     assert (memory[-3:] == 7.0).all()
-
-
-@pytest.mark.parametrize(("count", "order"), SIZES)
-def test_a_pivot_is_each_multiple_of_a_row_taken_from_those_after_it(count, order):
-    memory, start, pitch, kept, sums, turn = eliminated(count, order, 1)
-    rest, rows = np.zeros((count, count)), start[:kept].reshape(count, pitch).copy()
-    # The Gram matrix apart from the rows, which begin with the identity.
-    rest[:], rows[:, :count] = rows[:, :count], 0.0
-    rows[np.arange(count), np.arange(count)] = 1.0
-    first = turn[0]
-    for q in turn[1:]:
-        ratio = rest[q, first] / rest[first, first]
-        rest[q] += -ratio * rest[first]
-        rows[q] += -ratio * rows[first]
-    rows[first] *= 1.0 / math.sqrt(rest[first, first])
-    augmented = memory[:kept].reshape(count, pitch)
-    np.testing.assert_array_equal(augmented[first], rows[first])
-    for q in turn[1:]:
-        np.testing.assert_array_equal(augmented[q, count:], rows[q, count:])
-        np.testing.assert_array_equal(augmented[q, first], rows[q, first])
-        np.testing.assert_array_equal(augmented[q, turn[1:]], rest[q, turn[1:]])
-    expected = start[sums : sums + pitch] + rows[first] ** 2
-    np.testing.assert_array_equal(memory[sums + pitch : sums + 2 * pitch], expected)
-    assert (memory[sums + 2 * pitch :] == 7.0).all()
 
 
 @pytest.mark.parametrize(("count", "order"), SIZES)
@@ -94,7 +69,7 @@ def test_what_was_left_at_the_last_pivot_is_returned(count, order):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_first_of_the_cheapest_is_found(outputs):
     find = compiled(augmented_matrix.cheapest, 7)
-    for seed in range(1000):
+    for seed in range(200):
         generator = np.random.default_rng([seed, outputs])
         size = SIMD_WIDTH * int(generator.integers(1, 4))
         memory = np.full(5 + (outputs + 1) * size, np.nan)

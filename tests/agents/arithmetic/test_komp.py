@@ -33,36 +33,36 @@ def grown(generator, kernel, inputs, outputs, order):
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
 def test_same_dictionary_as_the_naive_algorithm(implementation, batch):
-    ties = sum(not agrees_with_the_naive_algorithm(seed, batch) for seed in range(48))
-    assert ties <= 2  # of 48
+    compared = came = stayed = 0
+    for seed in range(30):
+        generator = np.random.default_rng([seed, batch])
+        inputs, outputs = int(generator.integers(1, 4)), int(generator.integers(1, 4))
+        kernel = [Gaussian(0.7), Gaussian(1.5), Laplacian(1.0), Matern(1.0, 2.5)][seed % 4]
+        function = grown(generator, kernel, inputs, outputs, int(generator.integers(0, 12)))
+        old = function.order
+        function.fixed = fixed = int(generator.integers(0, old + 1)) if seed % 3 == 0 else 0
+        points = generator.uniform(-2.0, 2.0, (batch, inputs))
+        weights = generator.normal(size=(batch, outputs)) * 10.0 ** generator.uniform(-2.5, 0.5, (batch, 1))
+        weights[generator.random(batch) < 0.2 * (batch > 1)] = 0.0
+        given, shrink = weights.copy(), 1.0 - 10.0 ** generator.uniform(-4.0, -1.0)
+        everything = np.concatenate([function.points, points])
+        target = np.concatenate([shrink * function.weights, weights])
+        epsilon = 10.0 ** generator.uniform(-2.0, 0.7)
+        kept, expected, margin = destructive_komp(kernel, everything, target, epsilon, fixed)
+        error, _ = function.step(points, weights, function.rows(points), shrink, epsilon)
+        np.testing.assert_array_equal(weights, given)  # they are the caller's
+        assert error <= epsilon * (1.0 + 1e-9)
+        if margin < TIE:
+            continue
+        compared, came, stayed = compared + 1, came + batch, stayed + sum(place >= old for place in kept)
+        np.testing.assert_array_equal(function.points, everything[kept])
+        np.testing.assert_allclose(function.weights, expected, rtol=1e-5, atol=1e-7 * np.abs(target).max())
+        assert error == pytest.approx(refit(kernel, everything, target, kept)[1], rel=1e-6, abs=1e-9)
+    assert compared >= 27
+    assert 0.05 * came < stayed < 0.95 * came
 
 
-def agrees_with_the_naive_algorithm(seed, batch):
-    """Hold one removal against the naive algorithm; returns False at a tie, where either decision is right."""
-    generator = np.random.default_rng([seed, batch])
-    inputs, outputs = int(generator.integers(1, 4)), int(generator.integers(1, 4))
-    kernel = [Gaussian(0.7), Gaussian(1.5), Laplacian(1.0), Matern(1.0, 2.5)][seed % 4]
-    function = grown(generator, kernel, inputs, outputs, int(generator.integers(0, 12)))
-    points = generator.uniform(-2.0, 2.0, (batch, inputs))
-    weights = generator.normal(size=(batch, outputs)) * 10.0 ** generator.uniform(-2.0, 0.5)
-    shrink = 1.0 - 10.0 ** generator.uniform(-4.0, -1.0)
-    everything = np.concatenate([function.points, points])
-    target = np.concatenate([shrink * function.weights, weights])
-    epsilon = 10.0 ** generator.uniform(-2.0, 0.7)
-
-    kept, expected, margin = destructive_komp(kernel, everything, target, epsilon)
-    error, _ = function.step(points, weights, function.rows(points), shrink, epsilon)
-    assert error <= epsilon * (1.0 + 1e-9)
-    if margin < TIE:
-        return False
-
-    np.testing.assert_array_equal(function.points, everything[kept])
-    np.testing.assert_allclose(function.weights, expected, rtol=1e-5, atol=1e-7 * np.abs(target).max())
-    assert error == pytest.approx(refit(kernel, everything, target, kept)[1], rel=1e-6, abs=1e-9)
-    return True
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_same_dictionary_as_the_naive_algorithm_along_a_stream(implementation, seed):
     generator = np.random.default_rng([99, seed])
     kernel = Gaussian(0.5)
@@ -94,12 +94,6 @@ def test_factor_is_the_square_root_of_the_inverse_gram_matrix(implementation):
     assert 0 < function.order < 60
 
 
-def test_budget_zero_keeps_every_distinct_point(implementation):
-    generator = np.random.default_rng(5)
-    function = grown(generator, Gaussian(0.3), 2, 1, 30)
-    assert function.order == 30
-
-
 def test_duplicate_point_adds_to_its_weight(implementation):
     generator = np.random.default_rng(6)
     function = grown(generator, Gaussian(0.5), 2, 2, 6)
@@ -122,13 +116,6 @@ def test_everything_is_removed_when_the_budget_holds_the_whole_function(implemen
     assert (function.values(generator.normal(size=(4, 2))) == 0.0).all()
 
 
-def test_points_of_weight_zero_are_not_inserted(implementation):
-    function = Expansion(Gaussian(1.0), 2, 3)
-    points = np.array([[0.0, 0.0], [1.0, 1.0]])
-    function.step(points, np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), function.rows(points), 1.0, 0.0)
-    np.testing.assert_array_equal(function.points, [[1.0, 1.0]])
-
-
 def test_finite_rank_kernel_never_holds_more_points_than_its_rank(implementation):
     generator = np.random.default_rng(8)
     function = grown(generator, Polynomial(degree=2, offset=1.0), 2, 1, 40)
@@ -137,9 +124,7 @@ def test_finite_rank_kernel_never_holds_more_points_than_its_rank(implementation
     assert np.abs(function.factor @ gram @ function.factor.T - np.eye(6)).max() < 1e-6
 
 
-@pytest.mark.parametrize("bandwidth", [1.0, 3.0])
-@pytest.mark.parametrize("batch", [1, 32])
-@pytest.mark.parametrize("epsilon", [1e-2, 1e-4])
+@pytest.mark.parametrize(("bandwidth", "batch", "epsilon"), [(1.0, 32, 1e-2), (3.0, 1, 1e-4), (3.0, 32, 1e-4)])
 def test_wide_kernels_and_small_budgets_do_not_break_the_factor(implementation, bandwidth, batch, epsilon):
     generator = np.random.default_rng(9)
     function = Expansion(Gaussian(bandwidth), 2, 1)

@@ -114,18 +114,6 @@ def test_near_twins_and_what_is_beyond_the_fence_are_left_to_single_insertions()
     np.testing.assert_array_equal(weights, given)
 
 
-def test_copies_of_points_add_to_the_weight_of_the_first():
-    generator = np.random.default_rng(5)
-    function = function_of(generator, Gaussian(0.5), 2, 1, 5)
-    fresh = generator.uniform(-2.0, 2.0, (1, 2))
-    points = np.concatenate([function.points[2:3], fresh, fresh, function.points[4:5]])
-    expected = function.weights.copy()
-    expected[[2, 4]] += [[0.25], [-1.0]]
-    function.step(points, np.array([[0.25], [2.0], [1.0], [-1.0]]), function.rows(points), 1.0, 1e-6)
-    assert function.order == 6
-    np.testing.assert_allclose(function.weights, np.concatenate([expected, [[3.0]]]), rtol=1e-6)
-
-
 def test_kernels_that_are_zero_somewhere_are_screened_too():
     function = Expansion(Linear(), 2, 1)
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])

@@ -13,6 +13,7 @@ from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant
+from tests.helpers.steps import step
 
 FACTORS = (0.5, 2.0)
 GRID = np.linspace(0.0, 1.0, 30)[:, None]
@@ -57,8 +58,8 @@ def test_members_are_random_features_and_both_mixtures_are_hedges(loss: Loss, ra
         weights = np.exp(log_weights - log_weights.max())
         return instances, np.einsum("j,jnc->nc", weights / weights.sum(), instances), weights / weights.sum()
 
-    for step in range(1, 47):
-        size = 1 if step % 7 == 6 else 2  # a batch may be smaller
+    for turn in range(1, 47):
+        size = 1 if turn % 7 == 6 else 2  # a batch may be smaller
         x = generator.uniform(size=(size, 1))
         y = np.sin(8.0 * x) + 0.2 * generator.normal(size=x.shape)
         y = (y > 0.0) * 1.0 if loss.task != "regression" else y
@@ -67,13 +68,9 @@ def test_members_are_random_features_and_both_mixtures_are_hedges(loss: Loss, ra
         whole, seen = left * whole + lost, left * seen + size
         second = {"auto": 0.5 * seen / whole if loss.task == "regression" else 1.0}.get(rate, rate)
         log_weights = log_weights + second * (lost - np.array([loss.values(each, y).sum() for each in instances]))
-        curvatures = [loss.curvature] if implicit else None
-        for e, row in enumerate(alone):
-            for j, learner in enumerate(row):
-                at = learner.evaluate(states[e][j], x)
-                losses[e, j] = left * losses[e, j] + loss.values(at.values, y).sum()
-                pull = size / 2.0 * learner.gradient(states[e][j], at, y)
-                learner.step(states[e][j], [at], [pull], curvatures, y)
+        losses = left * losses + [[loss.values(each.function.values(x), y).sum() for each in row] for row in states]
+        for learner, each in zip(sum(alone, []), sum(states, []), strict=True):  # noqa: RUF017
+            step(learner, each, x, y, implicit, size / 2.0)
         count = left * count + size
         first = [
             {"auto": 0.5 * n / p.min() if loss.task == "regression" else 1.0}.get(rate, rate)
@@ -82,15 +79,14 @@ def test_members_are_random_features_and_both_mixtures_are_hedges(loss: Loss, ra
         shares = np.exp(-np.array(first) * (losses - losses.min(axis=0)))
         shares /= shares.sum(axis=0)
         for j, length in enumerate((4, 12, 36)):
-            if step % length == 0:
+            if turn % length == 0:
                 log_weights[j] = np.log(steps[j] / 0.4)
                 if restart:
                     losses[:, j], count[j], shares[:, j] = 0.0, 0.0, 0.5
                     for e, row in enumerate(alone):
                         states[e][j] = row[j].init(1, 1)
-        own = mixed.evaluate(state, x)
-        np.testing.assert_allclose(own.values, whole_values, rtol=1e-6, atol=1e-9)
-        mixed.step(state, [own], [size / 2.0 * mixed.gradient(state, own, y)], curvatures, y)
+        np.testing.assert_allclose(mixed.evaluate(state, x).values, whole_values, rtol=1e-6, atol=1e-9)
+        step(mixed, state, x, y, implicit, size / 2.0)
     _, wanted, weights = mixture(GRID)
     np.testing.assert_allclose(mixed.shares(state), weights, rtol=1e-6)
     assert np.ptp(weights) > 0.01 and np.abs(wanted).max() > 0.1
@@ -126,12 +122,3 @@ def test_where_a_still_target_begins_to_move_no_single_step_size_does_as_well():
 
     adaptive = error(AdaRaker(step_size=Constant(0.5), **keys))
     assert adaptive < 0.95 * min(error(Raker(step_size=Constant(eta), **keys)) for eta in (0.1, 0.2, 0.5))
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [({"intervals": 0}, "intervals"), ({"shortest": 0}, "shortest"), ({"ratio": 1}, "ratio"), ({"rate": 0.0}, "rate")],
-)
-def test_what_makes_no_sense_is_refused(keys, message):
-    with pytest.raises(ValueError, match=message):
-        AdaRaker(**keys)

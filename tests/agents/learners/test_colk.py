@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import moment
 
-from kernelswarm.agents.learners.colk import Colk, ColkState
+from kernelswarm.agents.learners.colk import Colk
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.rbf_network import RbfNetwork
 from kernelswarm.agents.nodes.node import DivergenceError
@@ -30,7 +30,8 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import DISPERSIONS
-from tests.helpers.samples import outputs
+from tests.helpers.pairs import in_pairs
+from tests.helpers.steps import learn, step
 
 Array = np.ndarray
 LOSSES: list[Loss] = [Squared(), Huber(0.5), Logistic(), MulticlassLogistic()]
@@ -43,26 +44,6 @@ def data(generator: np.random.Generator, loss: Loss, size: int) -> tuple[Array, 
         return points, height
     cuts = [0.0] if loss.task == "binary" else [-0.4, 0.4]
     return points, np.digitize(height, cuts).astype(np.float64)
-
-
-def learn(learner: Any, points: Array, targets: Array, state: Any = None, implicit: bool = False) -> Any:
-    """Learn batch by batch; the last may be smaller."""
-    state = learner.init(points.shape[1], outputs(learner.loss)) if state is None else state
-    for start in range(0, len(points), learner.batch_size):
-        own = learner.evaluate(state, points[start : start + learner.batch_size])
-        gradient = learner.gradient(state, own, targets[start : start + learner.batch_size])
-        part = len(own.points) / learner.batch_size
-        learner.step(
-            state,
-            [own],
-            [gradient * part],
-            [learner.loss.curvature * part] if implicit else None,
-            targets[start : start + learner.batch_size],
-        )
-    return state
-
-
-EPSILON = {"epsilon": 0.001}
 
 
 def averages(learner: Any, targets: Array) -> tuple[float, float]:
@@ -82,9 +63,7 @@ def same(left: PolkState, right: PolkState) -> bool:
     )
 
 
-@pytest.mark.parametrize("rows", [6, 7])
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("dispersion", DISPERSIONS, ids=str)
+@in_pairs(rows=[6, 7], loss=LOSSES, dispersion=DISPERSIONS)
 def test_gradient_is_that_of_the_sampled_objective(dispersion: Dispersion, loss: Loss, rows: int) -> None:
     # The mean over the pairs of l(f(x), y) + nu d(l(f(x), y), g + l(f(x'), y') - l(f_t(x'), y')): the second sample
     # stands for the mean in the derivative, g in the value. A row without a partner counts for its loss. In a batch of
@@ -97,7 +76,7 @@ def test_gradient_is_that_of_the_sampled_objective(dispersion: Dispersion, loss:
     points, targets = data(generator, loss, rows)
     own = learner.evaluate(state, points)
     gradient = learner.gradient(state, own, targets)
-    learner.step(state, [own], [gradient], None, targets)
+    step(learner, state, points, targets)
     center = state.center  # as the step had it
     pairs = rows // 2
     start = loss.values(own.values, targets)
@@ -171,10 +150,15 @@ def test_iterates_are_those_of_the_papers_equations(tracking: str) -> None:
     np.testing.assert_allclose(state.function.values(probes)[:, 0], expected, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("implicit", [False, True])
-@pytest.mark.parametrize("size", [1, 4, 3])
-@pytest.mark.parametrize("loss", [Squared(), Absolute(), MulticlassLogistic()], ids=lambda loss: type(loss).__name__)
-def test_weight_zero_is_polk_on_the_first_samples_to_the_bit(loss: Loss, size: int, implicit: bool) -> None:
+@in_pairs(
+    dispersion=DISPERSIONS,
+    loss=[Squared(), Absolute(), MulticlassLogistic()],
+    size=[1, 4, 3],
+    implicit=[False, True],
+)
+def test_weight_zero_is_polk_on_the_first_samples_to_the_bit(
+    dispersion: Dispersion, loss: Loss, size: int, implicit: bool
+) -> None:
     points, targets = data(np.random.default_rng(3), loss, 40 * size + 2 * (size - 1))
     keys: dict[str, Any] = {
         "loss": loss,
@@ -182,13 +166,11 @@ def test_weight_zero_is_polk_on_the_first_samples_to_the_bit(loss: Loss, size: i
         "step_size": Diminishing(0.3),
         "budget": Quadratic(2.0),
     }
-    for dispersion in DISPERSIONS:
-        colk = Colk(**keys, batch_size=2 * size, dispersion=dispersion, dispersion_weight=0.0)
-        polk = Polk(**keys, batch_size=size)
-        found = learn(colk, points, targets, implicit=implicit)
-        wanted = learn(polk, points[::2].copy(), targets[::2].copy(), implicit=implicit)
-        assert same(found, wanted)
-        assert 0 < found.function.order < len(points[::2])
+    colk = Colk(**keys, batch_size=2 * size, dispersion=dispersion, dispersion_weight=0.0)
+    found = learn(colk, points, targets, implicit=implicit)
+    wanted = learn(Polk(**keys, batch_size=size), points[::2].copy(), targets[::2].copy(), implicit=implicit)
+    assert same(found, wanted)
+    assert 0 < found.function.order < len(points[::2])
 
 
 def test_points_of_weight_zero_do_not_enter() -> None:
@@ -222,8 +204,7 @@ def test_implicit_step_takes_coupling_and_mean_loss_at_the_new_function(rows: in
     np.testing.assert_allclose(state.function.values(probes), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("tracking", ["difference", "average"])
-@pytest.mark.parametrize("name", ["colk", "rbf_network"])
+@pytest.mark.parametrize(("name", "tracking"), [("colk", "difference"), ("rbf_network", "average")])
 def test_variance_moves_a_constant_to_where_the_closed_form_says(name: str, tracking: str) -> None:
     # At one input f is a number c. With z = y - E y, E (c - y)^2 + nu Var (c - y)^2 is least at
     # c = E y + 2 nu E z^3 / (1 + 4 nu E z^2): the variance of the loss draws c towards the longer tail.
@@ -240,7 +221,7 @@ def test_variance_moves_a_constant_to_where_the_closed_form_says(name: str, trac
     if name == "rbf_network":
         table |= {"centers": 2, "low": 0.0, "high": 1.0, "kernel": {"name": "gaussian", "bandwidth": 0.1}}
     else:
-        table |= {"kernel": {"name": "gaussian", "bandwidth": 1.0}, "budget": EPSILON}
+        table |= {"kernel": {"name": "gaussian", "bandwidth": 1.0}, "budget": {"epsilon": 0.001}}
     schedules = {"step_size": Diminishing(0.1, 300.0), "tracking_rate": Diminishing(0.3, 300.0)}
     learner = build("learner", {**table, **schedules})
     value, center = averages(learner, targets)
@@ -280,18 +261,6 @@ def test_dispersions_are_what_their_names_say() -> None:
     assert Semivariance(0.5).values(np.array([0.0]), 0.0)[0] == pytest.approx((0.5 * math.log(2.0)) ** 2)
 
 
-def test_a_step_without_own_samples_leaves_the_tracking_alone() -> None:
-    keys: dict[str, Any] = {"step_size": Constant(0.1), "budget": Epsilon(0.001), "dispersion_weight": 0.01}
-    learner = Colk(kernel=Gaussian(0.5), dispersion=Variance(), **keys)
-    points, targets = data(np.random.default_rng(10), Squared(), 40)
-    state: ColkState = learn(learner, points, targets)
-    center, previous = state.center, state.previous.weights.copy()
-    neighbors = learner.evaluate(state, points[:3] + 0.1)
-    learner.step(state, [neighbors], [np.ones((3, 1))], None, np.zeros((0, 1)))
-    assert state.center == center
-    np.testing.assert_array_equal(state.previous.weights, previous)
-
-
 def test_the_network_of_fixed_centers_is_a_kernel_expansion_on_its_grid() -> None:
     keys: dict[str, Any] = {"step_size": Constant(0.1), "dispersion": Variance(), "dispersion_weight": 0.01}
     learner = RbfNetwork(kernel=Gaussian(0.2), centers=5, low=-1.0, high=1.0, **keys)
@@ -303,34 +272,21 @@ def test_the_network_of_fixed_centers_is_a_kernel_expansion_on_its_grid() -> Non
     np.testing.assert_allclose(learner.evaluate(state, probes).values, expected, rtol=1e-12)
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"batch_size": 3}, "learner.batch_size = 3 must be even"),
-    ({"batch_size": 0}, "learner.batch_size = 0 must be at least 1"),
-    ({"pairs": "sliding", "batch_size": 0}, "learner.batch_size = 0 must be at least 1"),
-    ({"pairs": "twice"}, 'learner.pairs = "twice" must be'),
-    ({"dispersion_weight": -0.1}, "learner.dispersion_weight = -0.1 must not be negative"),
-    ({"tracking_rate": 1.5}, r"learner.tracking_rate = 1.5 must be in \(0, 1\]"),
-    ({"tracking_rate": 0.0}, "learner.tracking_rate = 0.0 must be positive"),
-    ({"tracking": "momentum"}, 'learner.tracking = "momentum" must be'),
-    ({"dispersion": {"name": "cvar", "level": 1.0}}, "learner.dispersion.level = 1.0 must be between 0 and 1"),
-    ({"dispersion": {"name": "cvar", "threshold_step": 0}}, "learner.dispersion.threshold_step = 0.* must be positive"),
-    ({"dispersion": {"name": "central_moments", "orders": [2, 5]}}, r"learner.dispersion.orders = \[2, 5\] must be"),
-    ({"dispersion": {"name": "central_moments", "orders": []}}, r"learner.dispersion.orders = \[\] must be"),
-    ({"dispersion": {"name": "semivariance", "smoothing": 0.0}}, "learner.dispersion.smoothing = 0.0 must be positive"),
-    ({"dispersion": "varianze"}, 'learner.dispersion = "varianze" .*did you mean "variance"'),
-    ({"name": "rbf_network", "centers": 1}, "learner.centers = 1 must be at least 2"),
-    ({"name": "rbf_network", "low": 2.0, "high": 1.0}, "learner.low = 2.0 must be below high = 1.0"),
-    ({"name": "rbf_network", "batch_size": 5}, "learner.batch_size = 5 must be even"),
-]
-
-
-@pytest.mark.parametrize(("keys", "message"), BAD, ids=lambda value: None if isinstance(value, dict) else value[:40])
-def test_bad_input_is_refused_by_its_key(keys: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"pairs": "twice"}, 'learner.pairs = "twice" must be'),
+        ({"tracking": "momentum"}, 'learner.tracking = "momentum" must be'),
+        (
+            {"dispersion": {"name": "cvar", "threshold_step": 0}},
+            "learner.dispersion.threshold_step = 0.* must be positive",
+        ),
+        ({"dispersion": "varianze"}, 'learner.dispersion = "varianze" .*did you mean "variance"'),
+    ],
+)
+def test_bad_words_are_refused_by_their_key(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Experiment.from_dict(
-            {"rounds": 1, "topology": nx.path_graph(2), "stream": "sine_regression", "protocol": "isolated"}
-            | {"learner": {"name": "colk", **keys}}
-        )
+        build("learner", {"name": "colk", **keys})
 
 
 def test_divergence_by_the_dispersion_names_its_weight() -> None:

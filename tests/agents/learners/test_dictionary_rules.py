@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +14,11 @@ from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Hinge, Squared
 from kernelswarm.agents.parts.schedules import Constant
-from tests.agents.learners.test_budgeted_learners import BUDGETED, altered, data, learn
+from tests.agents.learners.test_budgeted_learners import BUDGETED
 from tests.agents.learners.test_mistake_driven_learners import DRIVEN
+from tests.helpers.pairs import in_pairs
+from tests.helpers.samples import data
+from tests.helpers.steps import learn
 
 NAMED_KERNELS = ("merging", "dual_sgd")  # one needs the Gaussian kernel, the other one with random features
 EVERY = {name: learner for name, learner in {**BUDGETED, **DRIVEN}.items() if name not in NAMED_KERNELS}
@@ -44,19 +47,17 @@ class WithoutDiagonal(Plain):
         return CompiledKernel(self.same.compiled.cross, self.same.compiled.numbers)
 
 
-@pytest.mark.parametrize("size", [1, 3])
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("kernel", [Plain(), WithoutDiagonal()], ids=["nothing", "no diagonal"])
+@in_pairs(name=EVERY, kernel=[Plain(), WithoutDiagonal()], size=[1, 3])
 def test_a_kernel_that_does_not_hand_over_all_gives_the_same_bits(name, size, kernel):
-    learner = altered(EVERY[name], step_size=Constant(0.01), batch_size=size)
+    learner = replace(EVERY[name], step_size=Constant(0.01), batch_size=size)
     points, targets = data(np.random.default_rng(1), learner.loss, 90)
-    partly = altered(learner, kernel=kernel)
-    found, _ = learn(partly, points, targets)
+    partly = replace(learner, kernel=kernel)
+    found = learn(partly, points, targets)
     assert passes.obstacle(partly) is None
     passed = partly.init(2, 1)
     passes.learn(partly, passed, points, targets)
     np.testing.assert_array_equal(passed.function.weights, found.function.weights)
-    compiled = altered(learner, kernel=Plain().same)
+    compiled = replace(learner, kernel=Plain().same)
     wanted = compiled.init(2, 1)
     passes.learn(compiled, wanted, points, targets)
     assert found.function.order == wanted.function.order > 3
@@ -70,8 +71,8 @@ def test_what_is_carried_along_is_that_of_the_dictionary(size, kernel):
     points, targets = data(np.random.default_rng(2), Hinge(), 200)
     points[50:60] = points[40:50]  # points that come again
     for name in ("bpa, nearest", "bpa, projecting"):
-        learner = altered(DRIVEN[name], kernel=kernel, step_size=Constant(0.5), budget_size=9, batch_size=size)
-        arrays = learner.snapshot(learn(learner, points, targets)[0])
+        learner = replace(DRIVEN[name], kernel=kernel, step_size=Constant(0.5), budget_size=9, batch_size=size)
+        arrays = learner.snapshot(learn(learner, points, targets))
         gram = kernel.cross(arrays["points"], arrays["points"])
         assert len(gram) == 9
         if "gram" in arrays:

@@ -8,9 +8,9 @@ import pytest
 from kernelswarm.agents.learners.krls import Krls
 from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
-from kernelswarm.agents.parts.losses import Hinge, Huber, Logistic, MulticlassLogistic, Squared, curvatures_of
-from kernelswarm.agents.parts.poisson_process import PoissonProcess
+from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.schedules import Constant
+from tests.helpers.steps import step
 
 GRID = np.random.default_rng(9).uniform(-1.0, 1.0, size=(40, 2))
 
@@ -24,11 +24,6 @@ def samples(count, outputs=1, seed=0):
     points = random.uniform(-1.0, 1.0, size=(count, 2))
     mean = np.sin(3.0 * points[:, :1]) + points[:, 1:] ** 2
     return points, mean * np.arange(1, outputs + 1) + 0.1 * random.normal(size=(count, outputs))
-
-
-def step(ours, state, points, targets):
-    own = ours.evaluate(state, points)
-    ours.step(state, [own], [ours.gradient(state, own, targets)], None, targets)
 
 
 def table_1(kernel, points, targets, dependency):
@@ -97,32 +92,6 @@ def test_the_weights_are_those_of_regularised_least_squares_on_the_projections(l
     np.testing.assert_allclose(state.function.values(GRID), expected, rtol=1e-6, atol=1e-7)
 
 
-def test_with_all_points_kept_it_is_kernel_ridge_regression_whatever_the_batch():
-    points, targets = samples(25)
-    for batch_size in (1, 5, 25):
-        ours = learner(ridge=0.3, dependency=1e-8, kernel=Gaussian(0.2), batch_size=batch_size)
-        state = ours.init(2, 1)
-        passes.learn(ours, state, points, targets)
-        assert state.function.order == 25
-        gram = ours.kernel.cross(points, points)
-        expected = gram @ np.linalg.solve(gram + 0.3 * np.eye(25), targets)
-        np.testing.assert_allclose(state.function.values(points), expected, atol=1e-8)
-
-
-def test_no_point_of_the_dictionary_lies_near_the_span_of_those_before_and_all_others_do():
-    ours, (points, targets) = learner(dependency=0.05), samples(200)
-    state = ours.init(2, 1)
-    passes.learn(ours, state, points, targets)
-    found = state.function.points
-
-    def beyond(point, others):
-        cross = ours.kernel.cross(others, point[None])
-        return 1.0 - (cross.T @ np.linalg.solve(ours.kernel.cross(others, others), cross))[0, 0]
-
-    assert all(beyond(found[m], found[:m]) > 0.05 for m in range(1, len(found)))
-    assert all(beyond(point, found) < 0.05 + 1e-9 for point in points if not (found == point).all(axis=1).any())
-
-
 def test_it_keeps_its_digits_where_the_published_recursion_loses_them():
     points = np.linspace(-1.0, 1.0, 400)[np.random.default_rng(0).permutation(400), None] * [[1.0, 0.5]]
     targets = np.sin(3.0 * points[:, :1])
@@ -133,30 +102,3 @@ def test_it_keeps_its_digits_where_the_published_recursion_loses_them():
     assert len(dictionary) > 2 * state.function.order  # rounding takes dependent points for independent ones
     published = np.abs(ours.kernel.cross(points, dictionary) @ weights - targets).max()
     assert np.abs(state.function.values(points) - targets).max() < 0.5 * published
-
-
-@pytest.mark.parametrize("ridge", [0.0, 0.2])
-def test_a_pull_moves_the_function_as_the_inner_products_say(ridge):
-    ours, (points, targets) = learner(ridge=ridge, dependency=1e-8, kernel=Gaussian(0.8)), samples(60, 2)
-    state = ours.init(2, 2)
-    passes.learn(ours, state, points, targets)
-    there = points[[3, 50]] if ridge == 0.0 else GRID[:2]  # without a ridge nothing is known beyond the span
-    at, pull = ours.evaluate(state, there), np.array([[0.3, -0.1], [0.2, 0.4]])
-    expected = at.values - 0.1 * ours.inner(state, at) @ pull  # eta / b
-    ours.step(state, [at], [pull], [1.0], np.zeros((0, 2)), 0.2)
-    np.testing.assert_allclose(state.function.values(there), expected, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"dependency": 1.0}, r"^dependency = 1.0 must be"),
-        ({"ridge": -0.1}, r"^ridge = -0.1 must not be negative"),
-        ({"ridge": 0.0, "loss": Logistic()}, r"^loss = Logistic\(\) is not quadratic, .* ridge must be positive"),
-        ({"ridge": 0.1, "loss": Hinge()}, r'^loss = .* has no curvature.* or learner.name = "polk"$'),
-        ({"ridge": 0.1, "loss": PoissonProcess()}, r'^loss = .* has no curvature.* or learner.name = "spppot"$'),
-    ],
-)
-def test_what_makes_no_sense_is_refused(keys, message):
-    with pytest.raises(ValueError, match=message):
-        learner(**keys)

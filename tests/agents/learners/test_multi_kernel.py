@@ -8,13 +8,10 @@ import pytest
 from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
-from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, Loss, Squared
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.engine.serial import SerialEngine
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.steps import step
 
 FACTORS = (0.5, 1.0, 3.0)
 SHARED = {"step_size": Constant(0.3), "batch_size": 2, "budget": Epsilon(0.01)}
@@ -40,16 +37,10 @@ def test_members_are_polk_and_shares_are_hedges(loss: Loss, rate, implicit):
     state, states = mixed.init(1, 1), [learner.init(1, 1) for learner in alone]
     losses, count = np.zeros(3), 0.0
     for x, y in samples(60, loss.task != "regression"):
-        own, gap = mixed.evaluate(state, x), []
-        for place, (learner, each) in enumerate(zip(alone, states, strict=True)):
-            seen = learner.evaluate(each, x)
-            gap.append(loss.values(seen.values, y).sum())
-            curvatures = [loss.curvature] if implicit else None
-            learner.step(each, [seen], [learner.gradient(each, seen, y)], curvatures, y)
-            assert place < 3
-        losses, count = 0.81 * losses + gap, 0.81 * count + 2.0
-        curvatures = [loss.curvature] if implicit else None
-        mixed.step(state, [own], [mixed.gradient(state, own, y)], curvatures, y)
+        lost = [loss.values(each.function.values(x), y).sum() for each in states]
+        losses, count = 0.81 * losses + lost, 0.81 * count + 2.0
+        for learner, each in zip((mixed, *alone), (state, *states), strict=True):
+            step(learner, each, x, y, implicit)
     grid = np.linspace(0.0, 1.0, 30)[:, None]
     function = mixed.function(state)
     for member, learner, each in zip(function.members, alone, states, strict=True):
@@ -65,8 +56,7 @@ def test_saved_arrays_and_snapshots_tell_a_dozen_members_apart():
     mixed = MultiKernel(kernel=Gaussian(0.2), factors=tuple(0.1 * k for k in range(1, 13)), **SHARED)
     state, again = mixed.init(1, 1), mixed.init(1, 1)
     for x, y in samples(20, classes=False):
-        own = mixed.evaluate(state, x)
-        mixed.step(state, [own], [mixed.gradient(state, own, y)], None, y)
+        step(mixed, state, x, y)
     mixed.restore(again, mixed.snapshot(state))
     grid = np.linspace(0.0, 1.0, 30)[:, None]
     wanted = [member.values(grid) for member in mixed.function(state).members]
@@ -75,61 +65,3 @@ def test_saved_arrays_and_snapshots_tell_a_dozen_members_apart():
             np.testing.assert_array_equal(found, values)
     assert mixed.function(state).distance(mixed.function(again)) == pytest.approx(0.0, abs=1e-6)
     assert mixed.function(state).distance(mixed.function(mixed.init(1, 1))) > 0.1
-
-
-def test_one_bandwidth_is_polk_on_a_network():
-    table = {"name": "polk", "step_size": 0.3, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
-    tables = {
-        "rounds": 60,
-        "topology": {"name": "ring", "nodes": 5},
-        "stream": {"name": "sine_regression", "noise": 0.3},
-        "protocol": {"name": "consensus", "penalty": 1.0},
-    }
-
-    def learned(keys):
-        engine = SerialEngine([open_network(Experiment.from_dict({**tables, "learner": keys})).plans])
-        engine.run(60)
-        return [agent.function.values(np.linspace(0.0, 1.0, 30)[:, None]) for agent in engine.blocks[0].agents]
-
-    mixed, alone = learned({**table, "name": "multi_kernel", "factors": [1.0]}), learned(table)
-    assert max(np.abs(values).max() for values in alone) > 0.5
-    # Not `linear`, it takes the neighbours' pull implicitly too, which changes the steps a little.
-    np.testing.assert_allclose(mixed, alone, atol=0.2)
-
-
-def error(bandwidth: float, **learner: object) -> float:
-    experiment = {
-        "rounds": 300,
-        "evaluate_every": 300,
-        "topology": {"name": "ring", "nodes": 3},
-        "stream": {"name": "sine_regression", "noise": 0.2},
-        "learner": {"kernel": {"name": "gaussian", "bandwidth": bandwidth}, **learner},
-        "protocol": "consensus",
-    }
-    found: float = simulate(Experiment.from_dict(experiment)).final["error"]
-    return found
-
-
-@pytest.mark.parametrize("bandwidth", [0.002, 3.0])
-def test_a_wrong_bandwidth_is_found_out(bandwidth):
-    factors = [0.15 / bandwidth * 2.0**k for k in (-2, 0, 2)]
-    right, wrong = (error(each, name="polk") for each in (0.15, bandwidth))
-    found = error(bandwidth, name="multi_kernel", factors=[1.0, *factors])
-    assert wrong > 4.0 * right
-    assert found < 1.5 * right
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"kernel": Polynomial()}, "no bandwidth"),
-        ({"factors": ()}, "factors"),
-        ({"factors": (1.0, -1.0)}, "factors"),
-        ({"rate": 0.0}, "rate"),
-        ({"forgetting": 0.0}, "forgetting"),
-        ({"batch_size": 0}, "batch_size"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(keys, message):
-    with pytest.raises(ValueError, match=message):
-        MultiKernel(**keys)

@@ -21,6 +21,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
+from tests.helpers.steps import learn
 
 KERNEL = Gaussian(0.4)
 ROUNDS = 60
@@ -123,9 +124,7 @@ def test_recursive_least_squares_on_a_page_is_that_of_the_product() -> None:
 def test_a_state_comes_back_with_all_that_the_page_knows() -> None:
     learner = Keeping(kernel=KERNEL, step_size=Constant(0.3), start=5.0)
     state, again, points = learner.init(1, 1), learner.init(1, 1), np.array([[0.2], [0.7]])
-    for n in range(2):
-        own = learner.evaluate(state, points[n : n + 1])
-        learner.step(state, [own], [learner.gradient(state, own, np.ones((1, 1)))], None, np.ones((1, 1)))
+    learn(learner, points, np.ones((2, 1)), state)
     learner.restore(again, learner.snapshot(state))
     assert same(learner.snapshot(again), learner.snapshot(state)) and again.steps == 2
     np.testing.assert_array_equal(learner.snapshot(again)["met"], [6.0, 5.0])
@@ -201,10 +200,8 @@ REFUSED = [
 @pytest.mark.parametrize(("page", "words"), REFUSED)
 def test_what_cannot_be_is_refused(page: Any, words: str) -> None:
     learner = page(kernel=KERNEL, step_size=Constant(0.3))
-    state = learner.init(1, 1)
-    own = learner.evaluate(state, np.array([[0.2]]))
     with pytest.raises(ValueError, match=words):
-        learner.step(state, [own], [learner.gradient(state, own, np.ones((1, 1)))], None, np.ones((1, 1)))
+        learn(learner, np.array([[0.2]]), np.ones((1, 1)))
     with pytest.raises(SimulationError, match=words):
         run(learner)
 

@@ -1,5 +1,7 @@
 """The learners on a subspace's features: the step on the weights, and what becomes of the function as it moves on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,8 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.parts.subspace_rules import Threshold
-from tests.agents.learners.test_fixed_size_learners import altered, data, learn, outputs
+from tests.helpers.samples import data, outputs
+from tests.helpers.steps import learn, step
 
 LEARNERS = {
     "okfe": Okfe(kernel=Gaussian(0.8), step_size=Constant(0.1), rank=6),
@@ -29,7 +32,7 @@ EVERY = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
 @pytest.mark.parametrize("loss", [Squared(), MulticlassLogistic()], ids=["squared", "multiclass"])
 @EVERY
 def test_the_weights_take_the_step_of_linear_descent_on_the_features(learner, loss):
-    learner = altered(learner, loss=loss, step_size=Constant(0.1), regularization=0.2, follow=False)
+    learner = replace(learner, loss=loss, step_size=Constant(0.1), regularization=0.2, follow=False)
     points, targets = data(np.random.default_rng(1), loss, 64)
     state = learner.init(2, outputs(loss))
     weights = np.zeros((6, outputs(loss)))
@@ -39,28 +42,15 @@ def test_the_weights_take_the_step_of_linear_descent_on_the_features(learner, lo
         z = state.subspace.features(batch)
         np.testing.assert_array_equal(own.rows, z)
         np.testing.assert_allclose(own.values, z @ weights, atol=1e-12)
-        learner.step(state, [own], [learner.gradient(state, own, wanted)], None, wanted)
+        step(learner, state, batch, wanted)
         weights = (1.0 - 0.1 * 0.2) * weights - 0.1 / 2 * z.T @ loss.derivatives(z @ weights, wanted)
     np.testing.assert_allclose(state.function.coefficients, weights, atol=1e-12)
-
-
-@EVERY
-def test_a_step_without_own_samples_leaves_the_subspace_alone(learner):
-    generator = np.random.default_rng(4)
-    state = learn(learner, *data(generator, learner.loss, 60))
-    before, weights = state.subspace.snapshot(), state.function.coefficients.copy()
-    neighbors = [learner.evaluate(state, generator.normal(size=(3, 2))) for _ in range(2)]
-    pulls = [np.ones(each.values.shape) for each in neighbors]
-    learner.step(state, neighbors, pulls, None, np.zeros((0, 1)))
-    for name, array in state.subspace.snapshot().items():
-        np.testing.assert_array_equal(array, before[name])
-    assert not np.array_equal(state.function.coefficients, weights)
 
 
 @pytest.mark.parametrize("size", [1, 3])
 @EVERY
 def test_implicit_step_solves_for_the_new_values(learner, size):
-    learner = altered(learner, step_size=Constant(0.4), regularization=0.0, follow=False)
+    learner = replace(learner, step_size=Constant(0.4), regularization=0.0, follow=False)
     generator = np.random.default_rng(6)
     state = learn(learner, *data(generator, learner.loss, 30))
     mine, wanted = data(generator, learner.loss, size)
@@ -110,7 +100,7 @@ def test_distance_is_that_of_the_space_whatever_the_subspaces(learner):
     assert one.distance(other) == pytest.approx(expected, rel=1e-6)
     assert one.distance(other) == pytest.approx(other.distance(one))
     assert one.distance(one) == pytest.approx(0.0, abs=1e-6)
-    assert np.isnan(one.distance(altered(learner, kernel=Gaussian(0.9)).init(2, 1).function))
+    assert np.isnan(one.distance(replace(learner, kernel=Gaussian(0.9)).init(2, 1).function))
     points = np.random.default_rng(5).normal(size=(20, 2))
     np.testing.assert_allclose(one.values(points), learner.kernel.cross(points, one.points) @ one.weights, atol=1e-9)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.learners.policy_evaluation import PolicyEvaluation
-from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
+from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.core.errors import InputError, SimulationError
@@ -106,28 +106,6 @@ def test_a_step_is_the_one_stated() -> None:
         np.testing.assert_allclose(state.function.values(probes), new_value, rtol=1e-9, atol=1e-12)
 
 
-def test_a_step_without_own_transitions_leaves_the_residual_alone() -> None:
-    learner = PolicyEvaluation(
-        kernel=Gaussian(0.5),
-        step_size=Constant(0.1),
-        batch_size=4,
-        budget=Parsimony(0.01),
-        tracking_rate=Constant(0.2),
-        tracking_budget=Parsimony(0.01),
-    )
-    state, source = learner.init(1, 1), CHAIN.open(1, 0, 1, None).nodes[0]
-    for _ in range(9):
-        points, rewards = source.draw(4)
-        own = learner.evaluate(state, points)
-        learner.step(state, [own], [learner.gradient(state, own, rewards)], None, rewards)
-    before, value = state.residual.function.snapshot(), state.function.weights.copy()
-    neighbors = learner.evaluate(state, points[:2] + 0.3)
-    learner.step(state, [neighbors], [np.ones((2, 1))], [0.1], np.zeros((0, 1)))
-    for name, array in state.residual.function.snapshot().items():
-        np.testing.assert_array_equal(array, before[name])
-    assert not np.array_equal(state.function.weights, value)
-
-
 @pytest.mark.parametrize(
     "kernel", ["gaussian", {"name": "polynomial", "degree": 2}, {"name": "polynomial", "degree": 5}]
 )
@@ -155,21 +133,6 @@ def test_bare_steps_suit_kernels_of_any_size(kernel: Any) -> None:
         assert learner.step_size.largest < 0.02
         with pytest.raises(SimulationError, match="diverged"):
             completed(ordinary)
-
-
-@pytest.mark.parametrize(
-    ("table", "keys", "message"),
-    [
-        ("learner", {"batch_size": 3}, "learner.batch_size = 3 must be even"),
-        ("learner", {"tracking_rate": 2.0}, r"learner.tracking_rate = 2.0 must be in \(0, 1\]"),
-        ("learner", {"loss": "squared"}, 'learner.loss = "squared" is not a key of policy_evaluation'),
-    ],
-)
-def test_bad_input_is_refused_by_its_key(table: str, keys: dict[str, Any], message: str) -> None:
-    tables: dict[str, Any] = {"learner": {"name": "policy_evaluation"}, "stream": {"name": "markov_reward"}}
-    tables[table] |= keys
-    with pytest.raises(InputError, match=message):
-        Experiment.from_dict({"rounds": 1, "topology": nx.path_graph(2), "protocol": "isolated", **tables})
 
 
 def test_values_are_measured_against_those_of_the_learners_own_discount() -> None:

@@ -18,6 +18,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Linear
 from kernelswarm.agents.parts.losses import Huber, Logistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
+from tests.helpers.steps import learn, step
 
 KERNEL, RIDGE, NOISE = Gaussian(0.3), 0.25, 0.2
 COMMON: dict[str, Any] = {"kernel": KERNEL, "ridge": RIDGE, "step_size": Constant(0.1)}
@@ -31,15 +32,6 @@ def samples(count: int, seed: int = 0) -> tuple[Array, Array]:
     return points, values + random.normal(size=values.shape) * [NOISE, 3.0 * NOISE]
 
 
-def learned(learner: Any, points: Array, targets: Array) -> Any:
-    state = learner.init(points.shape[1], targets.shape[1])
-    for start in range(0, len(points), learner.batch_size):
-        some = slice(start, start + learner.batch_size)
-        own = learner.evaluate(state, points[some])
-        learner.step(state, [own], [learner.gradient(state, own, targets[some])], None, targets[some])
-    return state
-
-
 def exact_variance(points: Array, at: Array, weights: Array | None = None) -> Array:
     """v(x) of a process of prior covariance kappa / ridge and noise of variance 1 over the weights."""
     noise = np.eye(len(points)) if weights is None else np.diag(1.0 / weights)
@@ -48,11 +40,11 @@ def exact_variance(points: Array, at: Array, weights: Array | None = None) -> Ar
     return 1.0 / RIDGE - np.einsum("ij,ji->i", cross, np.linalg.solve(prior + noise, cross.T))
 
 
-@pytest.mark.parametrize("learner", [*EXACT, replace(EXACT[0], batch_size=5)], ids=["newton", "krls", "batches"])
+@pytest.mark.parametrize("learner", [*EXACT, *(replace(one, batch_size=5) for one in EXACT)], ids=repr)
 def test_mean_and_variance_are_those_of_the_gaussian_process(learner: Any) -> None:
     points, targets = samples(50)
     at = np.concatenate([samples(40, 1)[0], [[40.0, -40.0]]])
-    state = learned(learner, points, targets)
+    state = learn(learner, points, targets)
     posterior = learner.posterior(state)
     assert learner.function(state).order == len(points)  # nothing was compressed
     prior = ConstantKernel(1.0 / RIDGE, "fixed") * RBF(0.3, "fixed")
@@ -65,6 +57,23 @@ def test_mean_and_variance_are_those_of_the_gaussian_process(learner: Any) -> No
     assert learner.init(2, 1) and learner.posterior(learner.init(2, 1)).variance(at) == pytest.approx(1.0 / RIDGE)
 
 
+PULLED = [
+    *EXACT,
+    replace(EXACT[1], ridge=0.0),
+    *(Rls(**COMMON, features=12, process_noise=noise) for noise in (0.0, 0.05)),
+]
+
+
+@pytest.mark.parametrize("learner", PULLED, ids=repr)
+def test_a_pull_moves_the_function_as_the_inner_products_say(learner: Any) -> None:
+    points, targets = samples(40)
+    state, pull = learn(learner, points, targets), np.array([[0.3, -0.1], [0.2, 0.4]])
+    at = learner.evaluate(state, points[[3, 30]])  # without a ridge nothing is known beyond the span
+    expected = at.values - 0.1 * learner.inner(state, at) @ pull  # eta / b
+    learner.step(state, [at], [pull], [1.0], np.zeros((0, 2)), 0.2)
+    np.testing.assert_allclose(state.function.values(points[[3, 30]]), expected, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("budget", [0.001, 0.03, 0.3])
 def test_a_compressed_dictionary_is_seldom_surer_than_the_exact_process(budget: float) -> None:
     """The attack: samples near each other and near those that were dropped, whose projections count as samples do."""
@@ -74,7 +83,7 @@ def test_a_compressed_dictionary_is_seldom_surer_than_the_exact_process(budget: 
     targets = np.sin(3.0 * points[:, :1]) + NOISE * random.normal(size=(400, 1))
     at = np.concatenate([around, points[:50], random.uniform(-1.2, 1.2, (100, 2))])
     learner = Newton(**COMMON, budget=Epsilon(budget))
-    ratios = learner.posterior(learned(learner, points, targets)).variance(at) / exact_variance(points, at)
+    ratios = learner.posterior(learn(learner, points, targets)).variance(at) / exact_variance(points, at)
     assert ratios.min() > 0.3 and np.median(ratios) > 0.99, np.quantile(ratios, [0.0, 0.5])
 
 
@@ -87,8 +96,7 @@ def test_on_a_fixed_dictionary_certainty_is_overstated_by_no_more_than_what_lies
     state = learner.init(2, 1)
     for place, point in enumerate(points):  # then a point must lie wholly outside to enter
         learner = learner if place < len(first) else replace(learner, dependency=0.999)
-        own = learner.evaluate(state, point[np.newaxis])
-        learner.step(state, [own], [learner.gradient(state, own, np.ones((1, 1)))], None, np.ones((1, 1)))
+        step(learner, state, point[np.newaxis], np.ones((1, 1)))
     dictionary = state.function.points
     assert len(dictionary) == len(first)
     cross = KERNEL.cross(points, dictionary)
@@ -103,7 +111,7 @@ def test_random_features_have_the_variance_of_bayesian_linear_regression() -> No
     at = samples(20, 1)[0]
     for kernel in (KERNEL, Linear(offset=1.0)):
         learner = Rls(kernel=kernel, ridge=RIDGE, step_size=Constant(0.1), features=30)
-        state = learned(learner, points, targets)
+        state = learn(learner, points, targets)
         phi, features = (state.function.features(x) for x in (points, at))
         information = phi.T @ phi + np.diag(learner.ridges(state)) / learner.loss.curvature
         wanted = np.einsum("ij,ji->i", features, np.linalg.solve(information, features.T))
@@ -117,7 +125,7 @@ def test_the_noise_is_learned_for_each_output(learner: Any) -> None:
         random = np.random.default_rng(seed)
         points = random.uniform(-2.0, 2.0, (400, 2))
         targets = np.sin(points) + random.normal(size=(400, 2)) * [NOISE, 3.0 * NOISE]
-        found.append(learner.posterior(learned(learner, points, targets)).noise)
+        found.append(learner.posterior(learn(learner, points, targets)).noise)
     np.testing.assert_allclose(np.sqrt(np.mean(found, axis=0)), [NOISE, 3.0 * NOISE], rtol=0.08)
 
 
@@ -126,11 +134,11 @@ def test_innovations_over_their_predicted_variance_are_what_the_noise_is_made_of
     learner = EXACT[0]
     mean = np.zeros(2)
     for n in range(len(points)):
-        before = learned(learner, points[:n], targets[:n])
+        before = learn(learner, points[:n], targets[:n])
         error = targets[n] - learner.evaluate(before, points[n : n + 1]).values[0]
         variance = learner.posterior(before).variance(points[n : n + 1])[0]
         mean += 2.0 / (n + 2.0) * (error**2 / (1.0 + variance) - mean)
-    np.testing.assert_allclose(learner.posterior(learned(learner, points, targets)).noise, mean, rtol=1e-8)
+    np.testing.assert_allclose(learner.posterior(learn(learner, points, targets)).noise, mean, rtol=1e-8)
 
 
 def test_nothing_is_said_where_there_is_no_gaussian_process() -> None:
@@ -147,7 +155,7 @@ def test_nothing_is_said_where_there_is_no_gaussian_process() -> None:
 def test_arrays_rebuild_the_same_bits_and_are_checked() -> None:
     points, targets = samples(30)
     for learner in (*EXACT, Rls(**COMMON)):
-        posterior = learner.posterior(learned(learner, points, targets))
+        posterior = learner.posterior(learn(learner, points, targets))
         arrays = posterior.arrays()
         again = Posterior.from_arrays(posterior.function, arrays)
         np.testing.assert_array_equal(again.variance(points), posterior.variance(points))

@@ -11,6 +11,7 @@ from kernelswarm.agents.learners.subspace import Subspace
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.parts.subspace_rules import Threshold
+from tests.helpers.steps import step
 
 SHARED = {"kernel": Gaussian(0.8), "step_size": Constant(0.2), "follow": False, "coordinates": "points"}
 LEARNERS = {
@@ -45,9 +46,8 @@ def test_weights_stay_with_their_points(learner):
             error = z @ [weights[point] for point in stored] - y[0, 0]
             for point, entry in zip(stored, z, strict=True):
                 weights[point] = (1.0 - 0.2 * learner.regularization) * weights[point] - 0.2 * 2.0 * error * entry
-        at = learner.evaluate(state, x)
         before = learner.function_from(state.function.arrays())
-        found = learner.step(state, [at], [learner.gradient(state, at, y)], None, y)
+        found = step(learner, state, x, y)
         descended = np.array([[weights[point]] for point in stored]).reshape(-1, 1)
         moved = learner.function_from({**before.arrays(), "coefficients": descended}).distance(state.function)
         assert found.compression_error == pytest.approx(moved, rel=1e-4, abs=1e-6)
@@ -61,8 +61,3 @@ def test_weights_stay_with_their_points(learner):
     assert np.abs(wanted).max() > 0.1
     z = features(lone, GRID)
     np.testing.assert_allclose(z @ z.T, lone.features(GRID) @ lone.features(GRID).T, rtol=1e-5, atol=1e-7)
-
-
-def test_weights_that_follow_have_no_coordinates_of_their_own():
-    with pytest.raises(ValueError, match='coordinates = "points" needs follow = false'):
-        Okfeb(coordinates="points")

@@ -7,11 +7,12 @@ import pytest
 
 from kernelswarm.agents.learners.raker import Raker
 from kernelswarm.agents.learners.random_features import RandomFeatures
-from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, Loss, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.steps import step
 
 FACTORS = (0.5, 1.0, 3.0)
 GRID = np.linspace(0.0, 1.0, 30)[:, None]
@@ -21,8 +22,8 @@ SHARED = {"step_size": Constant(0.3), "batch_size": 2, "regularization": 1e-3, "
 def samples(steps: int, loss: Loss) -> list[tuple[np.ndarray, np.ndarray]]:
     generator = np.random.default_rng(0)
     found = []
-    for step in range(steps):
-        x = generator.uniform(size=(1 if step % 7 == 6 else 2, 1))  # a batch may be smaller
+    for place in range(steps):
+        x = generator.uniform(size=(1 if place % 7 == 6 else 2, 1))  # a batch may be smaller
         y = np.sin(8.0 * x) + 0.2 * generator.normal(size=x.shape)
         labels = {"binary": (y > 0.0) * 1.0, "multiclass": np.digitize(y, (-0.5, 0.5)) * 1.0}
         found.append((x, labels.get(loss.task, y)))
@@ -42,16 +43,11 @@ def test_members_are_random_features_and_shares_are_hedges(loss: Loss, outputs: 
     ]
     state, states = mixed.init(1, outputs), [learner.init(1, outputs) for learner in alone]
     losses, count = np.zeros(3), 0.0
-    curvatures = [loss.curvature] if implicit else None
     for x, y in samples(60, loss):
-        part, lost = len(x) / 2.0, []
-        for learner, each in zip(alone, states, strict=True):
-            seen = learner.evaluate(each, x)
-            lost.append(loss.values(seen.values, y).sum())
-            learner.step(each, [seen], [part * learner.gradient(each, seen, y)], curvatures, y)
+        lost = [loss.values(each.function.values(x), y).sum() for each in states]
         losses, count = 0.9 ** len(x) * losses + lost, 0.9 ** len(x) * count + len(x)
-        own = mixed.evaluate(state, x)
-        mixed.step(state, [own], [part * mixed.gradient(state, own, y)], curvatures, y)
+        for learner, each in zip((mixed, *alone), (state, *states), strict=True):
+            step(learner, each, x, y, implicit, len(x) / 2.0)
     wanted = {"auto": 0.5 * count / losses.min() if loss.task == "regression" else 1.0}.get(rate, rate)
     shares = np.exp(-wanted * (losses - losses.min()))
     shares /= shares.sum()
@@ -80,8 +76,7 @@ def test_a_placed_state_has_the_weights_that_it_is_given():
     mixed = Raker(kernel=Gaussian(0.2), factors=FACTORS, **SHARED)
     state = mixed.init(1, 1)
     for x, y in samples(5, Squared()):
-        own = mixed.evaluate(state, x)
-        mixed.step(state, [own], [mixed.gradient(state, own, y)], None, y)
+        step(mixed, state, x, y)
     wanted = np.random.default_rng(1).normal(size=(3, 16, 1))
     at = mixed.evaluate(state, GRID)
     mixed.place(state, wanted, 9)
@@ -108,23 +103,6 @@ def test_a_wrong_bandwidth_is_found_out(bandwidth):
     wrong = error({"name": "random_features"})
     assert wrong > 20.0 * right
     assert error({"name": "raker", "factors": [1.0, *factors], "features": 100}) < 3.0 * right
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"kernel": Polynomial()}, "no random Fourier features"),
-        ({"factors": (1.0, -1.0)}, "factors"),
-        ({"features": 0}, "features"),
-        ({"features": 5, "phases": "paired"}, "features"),
-        ({"seed": -1}, "seed"),
-        ({"rate": 0.0}, "rate"),
-        ({"batch_size": 0}, "batch_size"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(keys, message):
-    with pytest.raises(ValueError, match=message):
-        Raker(**keys)
 
 
 def test_a_bandwidth_that_waits_for_data_is_refused():

@@ -9,9 +9,11 @@ import pytest
 
 from kernelswarm.agents.learners.rls import Rls
 from kernelswarm.agents.nodes import passes
-from kernelswarm.agents.parts.kernels import Gaussian, Linear, Polynomial
-from kernelswarm.agents.parts.losses import Absolute, Huber, MulticlassLogistic, Squared, curvatures_of
+from kernelswarm.agents.parts.kernels import Gaussian, Linear
+from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.schedules import Constant
+from tests.helpers.pairs import in_pairs
+from tests.helpers.steps import step
 
 GRID = np.random.default_rng(9).uniform(-1.0, 1.0, size=(30, 2))
 
@@ -26,11 +28,6 @@ def samples(count, outputs=1, seed=0):
     points = random.uniform(-1.0, 1.0, size=(count, 2))
     mean = np.sin(3.0 * points[:, :1]) + points[:, 1:] ** 2
     return points, mean * np.arange(1, outputs + 1) + 0.1 * random.normal(size=(count, outputs))
-
-
-def step(ours, state, points, targets):
-    own = ours.evaluate(state, points)
-    ours.step(state, [own], [ours.gradient(state, own, targets)], None, targets)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
@@ -52,20 +49,6 @@ def test_the_weights_are_those_of_regularised_least_squares(loss, batch_size):
         system += features.T @ (bends[:, None] * features)
         right += features.T @ (bends[:, None] * aims)
         np.testing.assert_allclose(state.function.coefficients, np.linalg.solve(system, right), rtol=1e-7, atol=1e-9)
-
-
-def test_forgotten_samples_count_less_and_the_ridge_counts_what_it_did():
-    ours, (points, targets) = learner(forgetting=0.97, ridge=0.3), samples(400)
-    state = ours.init(2, 1)
-    passes.learn(ours, state, points, targets)
-    features = state.function.features(points)
-    counts = 2.0 * 0.97 ** np.arange(399, -1, -1)  # the squared loss has the curvature 2
-    gram = features.T @ (counts[:, None] * features)
-    found = state.root.T @ state.root - gram
-    # What is left is the ridge; each coordinate's stands between that before and that after its turn.
-    np.testing.assert_allclose(found, np.diag(np.diag(found)), atol=1e-10)
-    assert np.all((np.diag(found) > 0.7 * ours.penalty) & (np.diag(found) < 1.4 * ours.penalty))
-    np.testing.assert_allclose(state.root.T @ state.moments, features.T @ (counts[:, None] * targets), atol=1e-10)
 
 
 def test_it_stays_where_it_is_while_its_inputs_say_nothing():
@@ -109,9 +92,7 @@ class KalmanFilter:
             self.observe(row, aim, curvature)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3])
-@pytest.mark.parametrize("loss", [Squared(), Huber(0.3), MulticlassLogistic()], ids=repr)
-@pytest.mark.parametrize("process_noise", [1e-9, 0.01, 3.0])
+@in_pairs(process_noise=[1e-9, 0.01, 3.0], loss=[Squared(), Huber(0.3), MulticlassLogistic()], batch_size=[1, 3])
 def test_weights_that_walk_are_those_of_the_kalman_filter(process_noise, loss, batch_size):
     ours = learner(loss=loss, batch_size=batch_size, process_noise=process_noise)
     points, targets = samples(90, 2)
@@ -156,17 +137,6 @@ def test_a_covariance_stays_positive_where_inputs_say_nothing_or_all():
     assert np.linalg.eigvalsh(state.root).min() > 0.0 and np.isfinite(ours.posterior(state).root).all()
 
 
-@pytest.mark.parametrize("keys", [{}, {"process_noise": 0.05}], ids=["stay", "walk"])
-def test_a_pull_moves_the_function_as_the_inner_products_say(keys):
-    ours, (points, targets) = learner(**keys), samples(60, 2)
-    state = ours.init(2, 2)
-    passes.learn(ours, state, points, targets)
-    at, pull = ours.evaluate(state, GRID[:2]), np.array([[0.3, -0.1], [0.2, 0.4]])
-    expected = at.values - 0.1 * ours.inner(state, at) @ pull  # eta / b
-    ours.step(state, [at], [pull], [1.0], np.zeros((0, 2)), 0.2)
-    np.testing.assert_allclose(state.function.values(GRID[:2]), expected, atol=1e-10)
-
-
 def test_a_copy_goes_its_own_way():
     ours, (points, targets) = learner(), samples(20)
     state = ours.init(2, 1)
@@ -174,20 +144,3 @@ def test_a_copy_goes_its_own_way():
     passes.learn(ours, other, points, targets)
     assert not state.function.coefficients.any()
     assert other.function.coefficients.any() and np.shares_memory(other.function.coefficients, other.storage)
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"forgetting": 0.0}, r"^forgetting = 0.0 must be in \(0, 1\]"),
-        ({"ridge": 0.0}, r"^ridge = 0.0 must be positive"),
-        ({"loss": Absolute()}, r"^loss = .* has no curvature"),
-        ({"kernel": Polynomial()}, r"^kernel = .* has no random Fourier features"),
-        ({"features": 0}, r"^features = 0 must be at least 1"),
-        ({"process_noise": 0.1, "forgetting": 0.99}, r"^forgetting = 0.99 beside process_noise = 0.1 forgets twice"),
-        ({"process_noise": 0.1, "forgetting": "auto"}, r"^forgetting = 'auto' beside process_noise = 0.1 forgets"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(keys, message):
-    with pytest.raises(ValueError, match=message):
-        learner(**keys)

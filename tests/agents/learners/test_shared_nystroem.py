@@ -16,6 +16,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
+from tests.helpers.steps import step
 
 LANDMARKS = ((0.0, 0.0), (1.0, 0.2), (-0.4, 0.7), (0.3, -0.9), (0.8, 0.8))
 POINTS = np.random.default_rng(0).normal(size=(12, 2))
@@ -42,8 +43,7 @@ def test_a_step_is_functional_gradient_descent_projected_on_the_span():
         targets, rows = points[:, :1] ** 2, part.kernel.cross(points, centers)
         slopes = 2.0 * (rows @ alpha - targets)
         alpha = (1.0 - 0.3 * 0.1) * alpha - 0.3 / 3 * inverse @ rows.T @ slopes
-        own = part.evaluate(state, points)
-        part.step(state, [own], [part.gradient(state, own, targets)], None, targets)
+        step(part, state, points, targets)
     np.testing.assert_allclose(part.function(state).weights, alpha, rtol=1e-9)
 
 

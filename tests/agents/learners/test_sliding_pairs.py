@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.learners.colk import Colk
-from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Huber, Loss, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
-from tests.agents.learners.test_colk import data, learn, same
+from tests.agents.learners.test_colk import data, same
 from tests.contracts.specimens import DISPERSIONS
+from tests.helpers.pairs import in_pairs
+from tests.helpers.steps import learn
 
 Array = np.ndarray
 ALPHA, BETA, NU, KERNEL = 0.05, 0.1, 0.2, Gaussian(0.8)
@@ -30,8 +31,7 @@ def value(function: tuple[Array, Array], x: Array) -> float:
     return float(KERNEL.cross(x[None, :], function[0])[0] @ function[1])
 
 
-@pytest.mark.parametrize("tracking", ["difference", "average"])
-@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize(("tracking", "size"), [("difference", 1), ("average", 2), ("difference", 5)])
 def test_iterates_are_those_of_eq_47_for_every_sample(tracking: str, size: int) -> None:
     # Functions as lists of points and weights. Pairs are (x_t, x_t+1), each with the weight 1 / b of the batch in which
     # its second sample comes; b = 1 is eq. 47 at every t. The last batch is not whole.
@@ -87,9 +87,7 @@ def test_a_step_for_every_sample_is_that_on_disjoint_pairs_of_doubled_samples(
     assert 3 < slid.function.order < 200
 
 
-@pytest.mark.parametrize("rows", [1, 2, 6])
-@pytest.mark.parametrize("loss", [Squared(), Huber(0.5), MulticlassLogistic()], ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("dispersion", DISPERSIONS, ids=str)
+@in_pairs(rows=[1, 2, 6], loss=[Squared(), Huber(0.5), MulticlassLogistic()], dispersion=DISPERSIONS)
 def test_a_step_descends_on_the_sampled_objective(dispersion: Dispersion, loss: Loss, rows: int) -> None:
     # Of the kept sample k and the batch: the mean over pairs of l(f(x), y) + nu d(l(f(x), y), g + l(f(x'), y') -
     # l(f_t(x'), y')), each with the weight it has in a whole batch. The step changes f by -eta times its slopes at the
@@ -127,17 +125,6 @@ def test_a_step_descends_on_the_sampled_objective(dispersion: Dispersion, loss: 
     np.testing.assert_array_equal(state.kept.targets, targets[-1:])
 
 
-@pytest.mark.parametrize("implicit", [False, True])
-@pytest.mark.parametrize("dispersion", DISPERSIONS, ids=str)
-def test_without_weight_it_is_polk_one_sample_late(dispersion: Dispersion, implicit: bool) -> None:
-    keys: dict[str, Any] = {"step_size": Constant(0.2), "budget": Epsilon(0.01)}
-    points, targets = data(np.random.default_rng(5), Squared(), 200)
-    found = learn(colk(1, dispersion=dispersion, dispersion_weight=0.0, **keys), points, targets, implicit=implicit)
-    wanted = learn(Polk(kernel=KERNEL, **keys), points[:-1], targets[:-1], implicit=implicit)
-    assert same(found, wanted)
-    assert 3 < found.function.order < 199
-
-
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_implicit_step_takes_coupling_and_mean_loss_at_the_new_function(rows: int) -> None:
     generator = np.random.default_rng(6)
@@ -155,18 +142,6 @@ def test_implicit_step_takes_coupling_and_mean_loss_at_the_new_function(rows: in
     loss = 2.0 * (state.function.values(firsts) - aims) / 6
     expected = before - 0.4 * (KERNEL.cross(probes, points[20:]) @ coupling + KERNEL.cross(probes, firsts) @ loss)
     np.testing.assert_allclose(state.function.values(probes), expected, rtol=1e-8)
-
-
-def test_a_step_without_own_samples_leaves_the_tracking_and_the_kept_sample_alone() -> None:
-    learner = colk(2, dispersion_weight=0.01)
-    state = learn(learner, *data(np.random.default_rng(10), Squared(), 40))
-    before = learner.snapshot(state)
-    neighbors = learner.evaluate(state, before["kept_points"] + 0.1)
-    learner.step(state, [neighbors], [np.ones((1, 1))], None, np.zeros((0, 1)))
-    after = learner.snapshot(state)
-    for name in ("center", "previous_points", "previous_weights", "kept_points", "kept_targets"):
-        np.testing.assert_array_equal(after[name], before[name])
-    assert not np.array_equal(after["weights"], before["weights"])
 
 
 def test_neighbours_are_asked_about_fresh_samples_only_and_steps_may_be_twice_as_large() -> None:

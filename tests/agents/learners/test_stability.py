@@ -18,8 +18,6 @@ from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.running.simulation import simulate
 
-BUDGETS = (1e-2, 1e-3, 1e-4, 1e-5)
-
 
 def smooth(size, seed, noise=0.0):
     """x ~ N(0, I_2) with y = sin x_1 + x_2^2."""
@@ -44,42 +42,10 @@ def error(function, points, targets):
     return float(np.mean((function.values(points) - targets) ** 2))
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("batch", [1, 4, 32])
-@pytest.mark.parametrize("bandwidth", [1.0, 3.0])
-def test_smaller_budgets_keep_the_error_and_enlarge_the_dictionary(bandwidth, batch, seed):
-    points, targets = smooth(3000, seed)
-    held_out = smooth(2000, 10**6)
-    errors, orders = [], []
-    for epsilon in BUDGETS:
-        learner = Polk(
-            kernel=Gaussian(bandwidth),
-            step_size=Constant(0.5),
-            regularization=0.0,
-            batch_size=batch,
-            budget=Epsilon(epsilon),
-        )
-        state = learner.init(2, 1)
-        stretch = 96 // batch * batch
-        for start in range(0, 3000, stretch):
-            passes.learn(learner, state, points[start : start + stretch], targets[start : start + stretch])
-            assert defect(state.function) < 1e-2
-            assert np.isfinite(state.function.weights).all()
-            assert state.function.order >= 5
-        errors.append(error(state.function, *held_out))
-        orders.append(state.function.order)
-    assert errors[2] == pytest.approx(errors[1], rel=0.05)
-    assert errors[3] == pytest.approx(errors[1], rel=0.05)
-    assert sorted(set(orders)) == orders
-    assert errors[3] < 0.4 * float(np.var(held_out[1]))  # in 93 steps where they are of 32 samples
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("batch", [1, 32])
-@pytest.mark.parametrize("bandwidth", [1.0, 3.0])
-def test_budgets_too_small_to_resolve_do_no_harm(bandwidth, batch, seed):
+@pytest.mark.parametrize(("bandwidth", "batch"), [(1.0, 1), (3.0, 32)])
+def test_budgets_too_small_to_resolve_do_no_harm(bandwidth, batch):
     # Left to itself a budget of 0 fills the dictionary until the factor has no digit left, and f grows without bound.
-    points, targets = smooth(6000, seed)
+    points, targets = smooth(6000, 0)
     held_out = smooth(2000, 10**6)
     errors = []
     for epsilon in (1e-3, 1e-6, 1e-8, 0.0):
@@ -138,25 +104,7 @@ def test_duplicates_share_one_dictionary_point(spread, batch):
     assert defect(state.function) < 1e-9
 
 
-def test_constant_features_change_nothing():
-    points, targets = smooth(600, 2)
-    padded = np.concatenate([points, np.full((600, 3), 7.0)], axis=1)
-    learner = Polk(kernel=Gaussian(0.8), step_size=Constant(0.3), budget=Epsilon(0.01))
-    plain, wide = (learned(learner, inputs, targets).function for inputs in (points, padded))
-    np.testing.assert_array_equal(plain.weights, wide.weights)
-    assert wide.order > 20
-
-
-def test_inputs_that_never_vary_leave_one_point():
-    targets = np.random.default_rng(3).normal(1.5, 0.1, (2000, 1))
-    learner = Polk(kernel=Gaussian(1.0), step_size=Constant(0.01), budget=Epsilon(1e-6))
-    function = learned(learner, np.full((2000, 4), -3.0), targets).function
-    assert function.order == 1
-    assert function.values(np.full((1, 4), -3.0))[0, 0] == pytest.approx(1.5, abs=0.05)
-
-
-@pytest.mark.parametrize("bandwidth", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("epsilon", [1e-3, 1e-5])
+@pytest.mark.parametrize(("bandwidth", "epsilon"), [(0.3, 1e-3), (1.0, 1e-5), (3.0, 1e-3)])
 def test_one_input_up_to_the_numerical_rank_of_the_kernel(bandwidth, epsilon):
     generator = np.random.default_rng(4)
     points = generator.uniform(-3.0, 3.0, (20_000, 1))
@@ -199,18 +147,6 @@ def test_function_scales_with_the_targets_and_the_budget(power):
     )
     np.testing.assert_array_equal(large.points, small.points)
     np.testing.assert_allclose(large.weights, scale * small.weights, rtol=1e-12)
-
-
-def test_weights_over_many_decades_are_kept_as_far_as_the_budget_asks():
-    generator = np.random.default_rng(7)
-    points = np.arange(19.0)[:, None] * 10.0  # strangers to each other
-    magnitudes = 10.0 ** np.arange(-12.0, 7.0)[:, None]
-    kernel = Gaussian(1.0)
-    learner = Polk(kernel=kernel, step_size=Constant(0.5), regularization=0.0, budget=Epsilon(1e-6))
-    order = generator.permutation(19)
-    function = learned(learner, points[order], magnitudes[order]).function  # each weight is 2 * 0.5 * y
-    kept = np.sort(np.abs(function.weights[:, 0]))
-    np.testing.assert_allclose(kept, magnitudes[magnitudes > 1e-6 * 1.0001], rtol=1e-9)
 
 
 def test_single_precision_inputs_learn_as_their_double_precision_values():
@@ -259,7 +195,7 @@ def test_equal_columns_are_learned_as_one_output_is():
 
 @pytest.mark.parametrize(
     ("bandwidth", "epsilon", "noise", "batch", "size"),
-    [(1.0, 1e-3, 0.5, 1, 100_000), (3.0, 1e-4, 0.5, 1, 200_000), (3.0, 1e-5, 0.5, 16, 60_000)],
+    [(1.0, 1e-3, 0.5, 1, 100_000), (3.0, 1e-5, 0.5, 16, 60_000)],
 )
 def test_long_streams_do_not_wear_the_factor_out(bandwidth, epsilon, noise, batch, size):
     learner = Polk(kernel=Gaussian(bandwidth), step_size=Constant(0.2), batch_size=batch, budget=Epsilon(epsilon))

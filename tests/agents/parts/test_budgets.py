@@ -11,22 +11,22 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
+from tests.helpers.steps import step
 
 STEP_SIZES = {1: 0.1, 32: 6.0}
 STEPS = {1: 8000, 32: 1200}
 
 
-def orders(budget, loss, batch_size, seed=0, step_size=None):
+def orders(budget, loss, batch_size):
     """Learn from the mixture; returns the model order after every step."""
-    source = GaussianMixture().open(1, seed, 1, None).nodes[0]
-    step = Constant(step_size or STEP_SIZES[batch_size])
-    learner = Polk(loss=loss, kernel=Gaussian(0.6**0.5), step_size=step, batch_size=batch_size, budget=budget)
+    source = GaussianMixture().open(1, 0, 1, None).nodes[0]
+    eta = Constant(STEP_SIZES[batch_size])
+    learner = Polk(loss=loss, kernel=Gaussian(0.6**0.5), step_size=eta, batch_size=batch_size, budget=budget)
     state = learner.init(2, 5)
     found = []
     for _ in range(STEPS[batch_size]):
         points, targets = source.draw(batch_size)
-        own = learner.evaluate(state, points)
-        learner.step(state, [own], [learner.gradient(state, own, targets)], None, targets)
+        step(learner, state, points, targets)
         found.append(state.function.order)
     return np.array(found)
 
@@ -51,22 +51,8 @@ def test_model_order_comes_within_a_twentieth_of_the_target(gain, wanted, batch_
     assert last.std() < 0.05 * wanted
 
 
-def test_a_gain_relative_to_the_target_moves_a_small_order_that_the_published_one_leaves_behind():
-    # From far above its place alpha must fall by a large factor, at 2% a step with the published gain.
-    high = {"alpha": 3.0, "target_order": 20}
-    published = orders(TargetOrder(**high), MulticlassHinge(), 32, step_size=0.5)
-    relative = orders(TargetOrder(**high, gain=0.3 / 20), MulticlassHinge(), 32, step_size=0.5)
-    late = slice(150, 300)
-    assert abs(relative[late].mean() - 20) < 2 < abs(published[late].mean() - 20)
-
-
 def test_the_published_gain_is_a_thousandth_for_each_point():
     assert TargetOrder(10).next(2.0, 12) == pytest.approx(2.0 * 1.002)
     assert TargetOrder(10, gain=0.01).next(2.0, 12) == pytest.approx(2.0 * 1.02)
     assert TargetOrder(10, gain=0.5).next(2.0, 12) == pytest.approx(2.0 * 1.1)
     assert TargetOrder(10, gain=0.5).next(2.0, 8) == pytest.approx(2.0 * 0.9)
-
-
-def test_a_gain_that_would_shrink_the_budget_of_a_large_dictionary_is_refused():
-    with pytest.raises(ValueError, match=r"gain = 0.0 must be positive"):
-        TargetOrder(10, gain=0.0)

@@ -1,7 +1,5 @@
 """The kernel of images is the Gaussian kernel of what Gaussian windows see, whatever else is in the call."""
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,50 +48,19 @@ KERNELS = [
     Images((1, 40), spacing=2.5, bandwidth=0.7),
     Images((6, 8), spacing=8.0, bandwidth=0.4),
 ]
-every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
-@every_kernel
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_cross_is_the_gaussian_kernel_of_what_windows_see(kernel: Images) -> None:
     points, centers = draw(0, 7, kernel.inputs), draw(1, 5, kernel.inputs)
+    points[3] = 0.0  # a dark image
     squares = distance.cdist(view(kernel, points), view(kernel, centers), "sqeuclidean")
     np.testing.assert_allclose(
         kernel.cross(points, centers), np.exp(-squares / (2 * float(kernel.bandwidth) ** 2)), rtol=1e-9
     )
     np.testing.assert_allclose(kernel.seen(points), view(kernel, points), rtol=1e-12, atol=1e-15)
-
-
-@every_kernel
-def test_images_are_seen_alike_whichever_others_are_in_the_call(kernel: Images) -> None:
-    points = draw(2, 6, kernel.inputs)
-    together = kernel.seen(points)
-    for n in range(len(points)):
-        np.testing.assert_array_equal(kernel.seen(points[n : n + 1])[0], together[n])
-
-
-@every_kernel
-def test_equal_images_have_kernel_exactly_one(kernel: Images) -> None:
-    points = draw(3, 5, kernel.inputs)
     np.testing.assert_array_equal(np.diag(kernel.cross(points, points.copy())), 1.0)
-
-
-def test_brightness_does_not_count() -> None:
-    kernel, points = Images((8, 8), bandwidth=0.5), draw(4, 4, 64)
-    np.testing.assert_allclose(kernel.cross(points, 7.0 * points), kernel.cross(points, points), rtol=1e-12)
-
-
-def test_dark_images_are_equal_and_far_from_others() -> None:
-    kernel, dark = Images((8, 8), bandwidth=0.5), np.zeros((2, 64))
-    np.testing.assert_array_equal(kernel.cross(dark, dark), 1.0)
-    np.testing.assert_allclose(kernel.cross(dark, draw(5, 3, 64)), np.exp(-1 / (2 * 0.5**2)), rtol=1e-12)
-
-
-def test_a_stroke_is_nearer_to_one_beside_it_than_to_one_far_away() -> None:
-    strokes = np.zeros((12, 12, 12))
-    for place in range(12):
-        strokes[place, :, place] = 1.0
-    row = Images((12, 12), bandwidth=0.5).cross(strokes[2:3].reshape(1, -1), strokes.reshape(12, -1))[0]
-    assert row[2] == 1.0 and np.all(np.diff(row[2:8]) < 0)
+    np.testing.assert_array_equal(kernel.seen(points[2:3])[0], kernel.seen(points)[2])  # whichever others are seen
 
 
 def test_median_is_a_share_of_the_median_distance_of_what_is_seen() -> None:
@@ -154,16 +121,3 @@ def test_classifiers_find_the_bandwidth_and_say_what_does_not_fit() -> None:
     assert model.score(rows[200:], labels[200:]) > 0.95
     with pytest.raises(ValueError, match="64"):
         KernelClassifier(60, kernel=table).fit(rows[:, :60], labels)
-
-
-def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
-    program = (
-        "import json\n"
-        "import numpy as np\n"
-        "from kernelswarm.agents.parts.image_kernel import Images\n"
-        "points = np.random.default_rng(0).uniform(size=(4, 20))\n"
-        "print(json.dumps(Images((5, 4), bandwidth=0.8).cross(points, points).tolist()))\n"
-    )
-    points = np.random.default_rng(0).uniform(size=(4, 20))
-    wanted = np.array(json.loads(uncompiled(program)))
-    np.testing.assert_allclose(Images((5, 4), bandwidth=0.8).cross(points, points), wanted, rtol=1e-14)

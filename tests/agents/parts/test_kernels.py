@@ -1,14 +1,10 @@
 """Kernels are what their formulas say, far out and close by."""
 
-import json
 import mmap
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.spatial import distance
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
@@ -63,32 +59,6 @@ def test_cross_follows_the_formula(kernel: Kernel, inputs: int) -> None:
     np.testing.assert_allclose(kernel.cross(points, centers), formula(kernel, points, centers), rtol=1e-9, atol=1e-14)
 
 
-@every_kernel
-@every_width
-def test_diagonal_is_the_kernel_of_a_point_with_itself(kernel: Kernel, inputs: int) -> None:
-    points = draw(2, 5, inputs)
-    np.testing.assert_allclose(kernel.diagonal(points), np.diag(formula(kernel, points, points)), rtol=1e-12)
-    np.testing.assert_allclose(np.diag(kernel.cross(points, points)), kernel.diagonal(points), rtol=1e-12)
-
-
-@every_radial_kernel
-@given(seed=st.integers(0, 10_000), exponent=st.integers(-8, 8), inputs=st.sampled_from([1, 3, 50]))
-@settings(max_examples=25, deadline=None)
-def test_supremum_bounds_every_entry(kernel: Kernel, seed: int, exponent: int, inputs: int) -> None:
-    points, centers = 10.0**exponent * draw(seed, 6, inputs), 10.0**exponent * draw(seed + 1, 7, inputs)
-    values = kernel.cross(points, centers)
-    assert kernel.supremum is not None
-    assert np.all(values >= 0.0)
-    assert np.all(values <= kernel.supremum * (1.0 + 1e-15))  # the Matérn kernel rounds up close by
-    assert np.all(kernel.diagonal(points) <= kernel.supremum)
-
-
-@pytest.mark.parametrize("kernel", [Polynomial(), Linear()], ids=repr)
-def test_unbounded_kernels_have_no_supremum(kernel: Kernel) -> None:
-    assert kernel.supremum is None
-    assert kernel.diagonal(np.array([[1e6, 0.0]]))[0] > 1e11
-
-
 @every_radial_kernel
 @pytest.mark.parametrize("inputs", [2, 50])
 @pytest.mark.parametrize("size", [1e-120, 1.0, 1e6, 1e140, 1e180])
@@ -101,24 +71,12 @@ def test_extreme_inputs_give_numbers_between_zero_and_one(kernel: Kernel, inputs
 
 @every_radial_kernel
 @pytest.mark.parametrize("inputs", [2, 50])
-def test_equal_points_far_from_the_origin_have_kernel_exactly_one(kernel: Kernel, inputs: int) -> None:
-    points = 1e7 + draw(9, 5, inputs)
-    np.testing.assert_array_equal(np.diag(kernel.cross(points, points.copy())), 1.0)
-
-
-@every_radial_kernel
-def test_wide_points_far_from_the_origin_keep_their_digits(kernel: Kernel) -> None:
-    points, centers = 1e5 + draw(10, 5, 50), 1e5 + draw(11, 4, 50)
+def test_points_far_from_the_origin_keep_their_digits_and_equal_ones_have_kernel_exactly_one(
+    kernel: Kernel, inputs: int
+) -> None:
+    points, centers = 1e5 + draw(10, 5, inputs), 1e5 + draw(11, 4, inputs)
     np.testing.assert_allclose(kernel.cross(points, centers), formula(kernel, points, centers), rtol=1e-9)
-
-
-@every_kernel
-def test_no_points_give_an_empty_matrix(kernel: Kernel) -> None:
-    for inputs in (2, 50):
-        some, none = draw(12, 3, inputs), np.empty((0, inputs))
-        assert kernel.cross(some, none).shape == (3, 0)
-        assert kernel.cross(none, some).shape == (0, 3)
-        assert kernel.diagonal(none).shape == (0,)
+    np.testing.assert_array_equal(np.diag(kernel.cross(points, points.copy())), 1.0)
 
 
 @pytest.mark.skipif(not PAGES.exists(), reason="the system does not say how much memory a process has")
@@ -138,14 +96,6 @@ def test_rows_of_many_inputs_leave_no_memory_behind(kernel: type[Gaussian], leng
     for _ in range(400):
         held.cross(points[:2], points)
     assert pages() - before < 100 * one  # what a call works with is about one, and would be 400
-
-
-@every_kernel
-def test_read_only_points_are_accepted(kernel: Kernel) -> None:
-    points = draw(13, 3, 2)
-    frozen = points.copy()
-    frozen.flags.writeable = False
-    np.testing.assert_array_equal(kernel.cross(frozen, frozen), kernel.cross(points, points))
 
 
 @pytest.mark.parametrize(
@@ -183,31 +133,3 @@ def test_a_student_t_kernel_comes_to_the_gaussian_one_and_begins_at_the_cauchy_o
 def test_equal_fields_make_equal_kernels() -> None:
     assert Gaussian(bandwidth=1) == Gaussian(bandwidth=np.float64(1.0))
     assert type(Gaussian(bandwidth=1).bandwidth) is float
-
-
-def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
-    program = (
-        "import json\n"
-        "import numpy as np\n"
-        "from kernelswarm.agents.parts import kernels as k\n"
-        "points = np.random.default_rng(0).normal(size=(4, 3))\n"
-        "kernels = [k.Gaussian(1.0), k.Laplacian(1.0), k.Matern(1.0), k.Matern(1.0, 2.5)]\n"
-        "kernels += [k.StudentT(1.0, 3), k.Polynomial(), k.Linear()]\n"
-        "kernels += [k.Trended(1.0, 3.0, (0.5, 0.0, 1.0), (2.0, 1.0, 0.5))]\n"
-        "for kernel in kernels:\n"
-        "    print(json.dumps([*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]))\n"
-    )
-    points = np.random.default_rng(0).normal(size=(4, 3))
-    kernels: list[Kernel] = [
-        Gaussian(1.0),
-        Laplacian(1.0),
-        Matern(1.0),
-        Matern(1.0, 2.5),
-        StudentT(1.0, 3),
-        Polynomial(),
-        Linear(),
-        Trended(1.0, 3.0, (0.5, 0.0, 1.0), (2.0, 1.0, 0.5)),
-    ]
-    for kernel, line in zip(kernels, uncompiled(program).splitlines(), strict=True):
-        compiled = [*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]
-        np.testing.assert_allclose(np.array(compiled), np.array(json.loads(line)), rtol=1e-14)

@@ -1,7 +1,5 @@
 """Losses by hand: values and slopes at kinks and ties, bounds that are reached, extremes, refusals."""
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +43,6 @@ def problem(loss: Loss, seed: int, samples: int = 30, spread: float = 2.0) -> tu
         return spread * generator.normal(size=(samples, 1)), labels.astype(np.float64)
     labels = generator.integers(4, size=(samples, 1))
     return spread * generator.normal(size=(samples, 4)), labels.astype(np.float64)
-
-
-@every_loss
-@given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
-def test_losses_are_nonnegative(loss: Loss, seed: int) -> None:
-    assert np.all(loss.values(*problem(loss, seed)) >= 0.0)
 
 
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.curvature == 0.0], ids=repr)
@@ -100,6 +91,8 @@ def test_curvature_bound_is_reached(loss: Loss, predictions: list[list[float]], 
         (MulticlassLogistic(), [0.0, 0.0], [1.0], np.log(2.0), [0.5, -0.5]),
         (MulticlassHinge(), [0.5, 1.0, 0.0], [0.0], 1.5, [-1.0, 1.0, 0.0]),
         (MulticlassHinge(), [2.0, 1.0, 0.0], [0.0], 0.0, [0.0, 0.0, 0.0]),
+        (MulticlassHinge(), [0.0, 0.0, 0.0], [0.0], 1.0, [-1.0, 1.0, 0.0]),  # ties go to the lowest wrong class
+        (MulticlassHinge(), [0.0, 0.0, 0.0], [2.0], 1.0, [1.0, 0.0, -1.0]),
         (SquaredHinge(), [0.25], [1.0], 0.5625, [-1.5]),
         (SquaredHinge(), [0.25], [0.0], 1.5625, [2.5]),
         (SquaredHinge(), [-1.5], [0.0], 0.0, [0.0]),
@@ -136,13 +129,6 @@ def test_squared_hinges_offer_the_points_that_the_hinge_loss_moves() -> None:
     np.testing.assert_array_equal(SquaredHinge().offers(one, binary), pair)
 
 
-def test_multiclass_hinge_ties_go_to_the_lowest_wrong_class() -> None:
-    predictions = np.zeros((3, 3))
-    targets = np.array([[0.0], [1.0], [2.0]])
-    expected = [[-1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 0.0, -1.0]]
-    np.testing.assert_array_equal(MulticlassHinge().derivatives(predictions, targets), expected)
-
-
 @given(margin=st.floats(0.999, 1.001), offset=st.floats(-1e6, 1e6))
 @settings(max_examples=50, deadline=None)
 def test_multiclass_hinge_is_positive_exactly_where_it_has_a_slope(margin: float, offset: float) -> None:
@@ -174,11 +160,8 @@ def test_a_confident_right_answer_keeps_a_small_positive_loss_and_slope(loss: Pr
 @pytest.mark.parametrize("loss", PROBABILISTIC, ids=repr)
 def test_logistic_values_are_minus_log_probabilities(loss: ProbabilisticLoss) -> None:
     predictions, targets = problem(loss, 4)
-    probabilities = loss.probabilities(predictions)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-14)
-    chosen = probabilities[np.arange(len(targets)), targets[:, 0].astype(int)]
+    chosen = loss.probabilities(predictions)[np.arange(len(targets)), targets[:, 0].astype(int)]
     np.testing.assert_allclose(loss.values(predictions, targets), -np.log(chosen), rtol=1e-12)
-    np.testing.assert_array_equal(loss.decide(predictions)[:, 0], probabilities.argmax(axis=1))
 
 
 def test_only_logistic_losses_have_probabilities() -> None:
@@ -199,13 +182,6 @@ def test_decisions_have_the_unit_of_the_targets() -> None:
     np.testing.assert_array_equal(
         MulticlassHinge().decide(np.array([[0.0, 2.0, 2.0], [0.0, 0.0, 0.0]])), [[1.0], [0.0]]
     )
-
-
-def test_outputs_are_target_columns_one_or_the_classes() -> None:
-    assert Squared().outputs(3, None) == 3
-    assert Logistic().outputs(1, 2) == 1
-    assert MulticlassHinge().outputs(1, 5) == 5
-    assert MulticlassLogistic().outputs(1, 2) == 2
 
 
 @pytest.mark.parametrize(
@@ -238,32 +214,6 @@ def test_class_indices_outside_the_outputs_are_refused(loss: Loss, label: float)
 def test_huber_refuses_a_threshold_that_is_not_positive(threshold: float) -> None:
     with pytest.raises(ValueError, match=r"^threshold = .* must be a positive number"):
         Huber(threshold=threshold)
-
-
-@every_loss
-def test_no_samples_give_empty_arrays(loss: Loss) -> None:
-    predictions, targets = problem(loss, 6)
-    assert loss.values(predictions[:0], targets[:0]).shape == (0,)
-    assert loss.derivatives(predictions[:0], targets[:0]).shape == (0, predictions.shape[1])
-
-
-def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
-    program = (
-        "import numpy as np\n"
-        "from kernelswarm.agents.parts import losses as l\n"
-        "f, y = np.array([[0.5, -1.0, 2.0]]), np.array([[1.0, 0.0, 0.5]])\n"
-        "for loss in (l.Squared(), l.Absolute(), l.Huber(), l.MulticlassLogistic(), l.MulticlassHinge()):\n"
-        "    print([*loss.values(f, y).tolist(), *loss.derivatives(f, y)[0].tolist()])\n"
-        "for loss in (l.Logistic(), l.Hinge()):\n"
-        "    print([*loss.values(f[:, :1], y[:, :1]).tolist(), *loss.derivatives(f[:, :1], y[:, :1])[0].tolist()])\n"
-    )
-    predictions, targets = np.array([[0.5, -1.0, 2.0]]), np.array([[1.0, 0.0, 0.5]])
-    losses: list[Loss] = [Squared(), Absolute(), Huber(), MulticlassLogistic(), MulticlassHinge(), Logistic(), Hinge()]
-    for loss, line in zip(losses, uncompiled(program).splitlines(), strict=True):
-        columns = 1 if loss.task == "binary" else 3
-        f, y = np.ascontiguousarray(predictions[:, :columns]), np.ascontiguousarray(targets[:, :columns])
-        compiled = [*loss.values(f, y).tolist(), *loss.derivatives(f, y)[0].tolist()]
-        np.testing.assert_allclose(compiled, json.loads(line), rtol=1e-14)
 
 
 @dataclass(frozen=True)

@@ -78,17 +78,6 @@ def test_while_it_falls_from_the_first_sample_on_a_running_mean_is_the_mean() ->
     assert abs(found - values.mean()) > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("numbers", "message"),
-    [
-        ((0.0, 2.0, 9.0), "value = 0.0 must be positive"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(numbers: tuple[float, float, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Settling(*numbers)
-
-
 # --- what "auto" makes of a sample
 
 

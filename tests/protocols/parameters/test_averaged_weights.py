@@ -14,6 +14,7 @@ from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.pairs import in_pairs
 from tests.helpers.vector_network import (
     ADJACENCY,
     DEGREES,
@@ -38,9 +39,11 @@ def relative_degree() -> np.ndarray:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("combination", [metropolis, uniform, relative_degree])
-@pytest.mark.parametrize("order", ["adapt_then_combine", "combine_then_adapt"])
-@pytest.mark.parametrize("step", ["explicit", "implicit"])
+@in_pairs(
+    combination=[metropolis, uniform, relative_degree],
+    order=["adapt_then_combine", "combine_then_adapt"],
+    step=["explicit", "implicit"],
+)
 def test_diffusion_is_a_step_and_an_average(combination, order, step):
     name = combination.__name__
     tried = described({"name": "diffusion", "combination": name, "order": order, "step": step})
@@ -57,25 +60,6 @@ def test_diffusion_is_a_step_and_an_average(combination, order, step):
     np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("order", ["adapt_then_combine", "combine_then_adapt"])
-def test_adaptive_combination_weighs_by_distance(order):
-    tried = described({"name": "diffusion", "combination": "adaptive", "order": order, "rate": 0.2, **EXPLICIT})
-    data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
-    near, variances, before = ADJACENCY + np.eye(len(NODES)), None, theta
-    for turn in range(tried.rounds):
-        data.draw()
-        first = order == "adapt_then_combine"
-        before, stepped = (theta, theta - ETA * data.gradients(theta)) if first else (before, theta)
-        squares = ((stepped[None] - before[:, None]) ** 2).sum(axis=2)
-        if turn or first:  # where averages come first no step has led anywhere yet
-            variances = squares if variances is None else 0.8 * variances + 0.2 * squares
-        mixing = near / variances if variances is not None else near
-        theta = (mixing / mixing.sum(axis=1, keepdims=True)) @ stepped
-        if not first:
-            before, theta = theta, theta - ETA * data.gradients(theta)
-    np.testing.assert_allclose(learned(tried), theta, rtol=1e-8, atol=1e-11)
-
-
 def test_gossip_leaves_each_pair_in_the_middle():
     """Of a complete graph with an even number of nodes a maximal matching leaves nobody out."""
     rule = {"name": "diffusion", "combination": "received", **EXPLICIT}
@@ -90,21 +74,6 @@ def test_gossip_leaves_each_pair_in_the_middle():
         data.draw()
         theta = np.tile(np.mean(theta - ETA * data.gradients(theta), axis=0), (2, 1))
         np.testing.assert_allclose(learned(described(rule, rounds, topology=pair)), theta, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("sends", ["sums", "trackers"])
-def test_gradient_tracking_tracks_the_mean_gradient(sends):
-    tried = described({"name": "gradient_tracking", "sends": sends, **EXPLICIT})
-    data, mixing = Data(tried), metropolis()
-    theta = tracker = before = np.zeros((len(NODES), FEATURES))
-    for _ in range(tried.rounds):
-        data.draw()
-        gradients = data.gradients(theta)
-        tracker = tracker + gradients - before
-        np.testing.assert_allclose(tracker.mean(axis=0), gradients.mean(axis=0), atol=1e-12)
-        before = gradients
-        theta, tracker = mixing @ (theta - ETA * tracker), mixing @ tracker
-    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
 
 
 def test_in_directed_networks_weights_are_averaged_by_rows_and_steps_shared_out_by_columns():
@@ -176,18 +145,6 @@ def test_sums_make_up_for_what_was_lost():
             states[i] = rule.receive(states[i], received, samples[i])
     steps = [state.following[1] - last for state, last in zip(states, before, strict=True)]
     np.testing.assert_allclose(steps, np.tile(wanted, (len(NODES), 1, 1)), atol=1e-9)
-
-
-@pytest.mark.parametrize("links", [{"loss": 0.2}, {"delay": {"name": "geometric", "mean": 2.0}, "loss": 0.1}])
-def test_gradient_tracking_by_sums_lasts_where_trackers_grow(links):
-    stormy = {"learner": {"batch_size": 1}, "links": links}
-    errors = [
-        simulate(described({"name": name}, 2000, **stormy)).summary["final"]["error"]
-        for name in ("gradient_tracking", "diffusion")
-    ]
-    assert errors[0] < 2.0 * errors[1]
-    with pytest.raises(SimulationError, match="grown without bound"):
-        simulate(described({"name": "gradient_tracking", "sends": "trackers"}, 2000, **stormy))
 
 
 def test_trackers_on_unreliable_links_are_refused_with_what_lasts():

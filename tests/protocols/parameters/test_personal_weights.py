@@ -10,7 +10,6 @@ from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.parameters.mocha import relate
 from kernelswarm.protocols.parameters.multitask import Multitask
 from tests.helpers.vector_network import (
-    ADJACENCY,
     DEGREES,
     ETA,
     FEATURES,
@@ -19,7 +18,6 @@ from tests.helpers.vector_network import (
     Data,
     described,
     learned,
-    metropolis,
 )
 
 
@@ -62,26 +60,6 @@ def test_a_weight_of_an_edge_is_a_number_from_zero(weight, words):
         Multitask(penalty=2.0).begin(known, np.zeros((2, 1)))
 
 
-def test_mocha_holds_weights_by_relations_that_are_learned():
-    c = 0.7
-    tried = described({"name": "mocha", "penalty": c})
-    data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
-    for _ in range(tried.rounds):
-        data.draw()
-        psi = data.implicit(theta)
-        for i, row in enumerate(ADJACENCY):
-            members = [i, *np.flatnonzero(row)]
-            mean = psi[members].mean(axis=0)
-            apart = psi[members] - mean
-            directions, lengths, _ = np.linalg.svd(apart, full_matrices=False)
-            root = directions * lengths @ directions.T  # of D'D
-            # D Omega inv(Omega + eta c I), the root in the place of Omega and its trace on the other side
-            system = root + ETA * c * np.trace(root) * np.eye(len(members))
-            theta[i] = mean + (np.linalg.solve(system, root) @ apart)[0]
-    assert np.abs(theta).max() > 0.1 and np.ptp(theta, axis=0).max() > 1e-3
-    np.testing.assert_allclose(learned(tried), theta, rtol=1e-5, atol=1e-8)
-
-
 @pytest.mark.parametrize("degree", [0, 1, 4, 60])
 def test_relations_of_a_neighbourhood_of_any_size(degree):
     # (D'D)^1/2 by SVD; counts move a neighbour towards the node, or leave it out. Without a pull all stays, under an
@@ -104,22 +82,3 @@ def test_relations_of_a_neighbourhood_of_any_size(degree):
         np.testing.assert_allclose(found, expected, atol=1e-9)
     relate(own, np.tile(own, (degree, 1)), counts, 1.0, found)
     np.testing.assert_allclose(found, own, atol=1e-12)
-
-
-@pytest.mark.parametrize("step", ["explicit", "implicit"])
-def test_ditto_has_a_common_and_a_personal_function(step):
-    rho = 0.7
-    tried = described({"name": "ditto", "penalty": rho, "step": step})
-    data, mixing = Data(tried), metropolis()
-    common = own = np.zeros((len(NODES), FEATURES))
-    for _ in range(tried.rounds):
-        data.draw()
-        if step == "implicit":
-            common = mixing @ data.implicit(common)
-            own = (data.implicit(own) + ETA * rho * common) / (1.0 + ETA * rho)
-        else:
-            own, common = (
-                own - ETA * data.gradients(own) - ETA * rho * (own - common),
-                mixing @ (common - ETA * data.gradients(common)),
-            )
-    np.testing.assert_allclose(learned(tried), own, rtol=1e-9, atol=1e-12)

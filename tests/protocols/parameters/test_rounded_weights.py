@@ -16,7 +16,19 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.vector_network import ADJACENCY, DEGREES, ETA, EXPLICIT, FEATURES, NODES, Data, described, learned
+from tests.helpers.vector_network import (
+    ADJACENCY,
+    BATCH,
+    DEGREES,
+    ETA,
+    EXPLICIT,
+    FEATURES,
+    LAMBDA,
+    NODES,
+    Data,
+    described,
+    learned,
+)
 
 RHO = 0.4
 LAPLACIAN = np.diag(DEGREES) - ADJACENCY
@@ -97,6 +109,28 @@ def test_vectors_have_noise_and_bounds_whatever_these_are_on(name):
         found = learned(described({"name": name}, links=some))
         assert np.abs(found - plain).max() > 0.01
         np.testing.assert_array_equal(found, learned(described({"name": name}, links=other)))
+
+
+def test_coke_goes_on_with_the_weights_that_were_sent_last():
+    """Xu et al. (JMLR 2021), algorithm 2: weights farther than h(k) = v mu^k from those sent last are sent."""
+    threshold, decay = 1.0, 0.96
+    links = {"trigger": {"threshold": threshold, "decay": decay}, "on_missing": "repeat"}
+    tried = described({"name": "dkla", "penalty": RHO}, links=links)
+    data, signless = Data(tried), np.diag(DEGREES) + ADJACENCY
+    theta = sent = dual = np.zeros((len(NODES), FEATURES))
+    gram, products, count = np.zeros((len(NODES), FEATURES, FEATURES)), np.zeros_like(theta), 0
+    for k in range(1, tried.rounds + 1):
+        data.draw()
+        gram = gram + np.stack([z.T @ z for z in data.zs])
+        products = products + np.stack([z.T @ y for z, y in zip(data.zs, data.ys, strict=True)])
+        right = 2.0 / (k * BATCH) * products + RHO * signless @ sent - dual
+        ridges = [(LAMBDA + 2.0 * RHO * d) * np.eye(FEATURES) for d in DEGREES]
+        theta = np.linalg.solve(2.0 / (k * BATCH) * gram + np.stack(ridges), right[..., None])[..., 0]
+        tells = np.linalg.norm(theta - sent, axis=1) > threshold * decay ** (k - 1)
+        sent, count = np.where(tells[:, None], theta, sent), count + int(tells.sum())
+        dual = dual + RHO * LAPLACIAN @ sent
+    assert 0.1 < count / (tried.rounds * len(NODES)) < 0.9
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-6, atol=1e-9)
 
 
 def test_sums_that_are_passed_on_are_not_rounded_to_few_bits():

@@ -26,7 +26,7 @@ RIDGE = 0.3
 NUMBERS = FEATURES * (FEATURES + 1) // 2 + FEATURES + 1
 
 
-@pytest.mark.parametrize("rounds", [3, 10, 12, 13, 14, 15, 20, 21, 27])
+@pytest.mark.parametrize("rounds", [3, 13, 15, 27])
 @pytest.mark.parametrize("graph", [GRAPH, IN_PARTS, ALONE], ids=["one", "parts", "alone"])
 def test_each_node_has_the_ridge_regression_on_what_has_reached_it(graph: nx.Graph, rounds: int) -> None:
     """An exchange goes one hop a round to the root, and then one hop a round back."""
@@ -58,11 +58,6 @@ def test_each_node_has_the_ridge_regression_on_what_has_reached_it(graph: nx.Gra
             vectors += depth > 0 and first + deepest + depth - 1 <= rounds  # down, from its parent
     assert result.network["bytes_sent"][-1] == 8 * NUMBERS * vectors
     assert result.network["messages"][-1] == vectors
-
-
-def test_an_exchange_goes_once_up_and_once_down_each_edge_of_a_tree() -> None:
-    result = simulate(described({"name": "statistics", "every": 20}, 27))
-    assert result.network["bytes_sent"][-1] == 8 * NUMBERS * 2 * (len(GRAPH) - 1)
 
 
 def test_the_same_bits_however_a_network_is_run(tmp_path: Path) -> None:

@@ -110,8 +110,6 @@ def test_rounds_slept_through_count_with_the_same_weights() -> None:
 
 
 RIDGE_LINKS: dict[str, dict[str, Any]] = {
-    "lost": {"links": {"loss": 0.4}},
-    "late": {"links": {"delay": {"name": "between", "shortest": 0, "longest": 3}}},
     "both": {"links": {"loss": 0.3, "delay": 1, "on_missing": "repeat"}},
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.6}},
     "switching": {"schedule": Activation(0.4)},
@@ -230,13 +228,15 @@ class PlainSums(SummedDuals):
     """The same by its methods: what it inherits of compiled functions does not count."""
 
 
-@pytest.mark.parametrize("name", ["dkla", "odkla", "domkl"])
 @pytest.mark.parametrize(
-    "conditions",
+    ("name", "conditions"),
     [
-        {"links": {"loss": 0.3, "delay": {"name": "between", "longest": 2}}},
-        {"links": {"loss": 0.5, "damping": 0.5, "on_missing": "repeat"}},
-        {"clock": {"name": "churn", "leaves": 0.3, "returns": 0.5, "memory": False}, "links": {"delay": 1}},
+        ("dkla", {"links": {"loss": 0.3, "delay": {"name": "between", "longest": 2}}}),
+        ("odkla", {"links": {"loss": 0.5, "damping": 0.5, "on_missing": "repeat"}}),
+        (
+            "domkl",
+            {"clock": {"name": "churn", "leaves": 0.3, "returns": 0.5, "memory": False}, "links": {"delay": 1}},
+        ),
     ],
     ids=["lost and late", "repeated", "forgetful"],
 )
@@ -253,27 +253,3 @@ def test_compiled_rounds_have_the_bits_of_the_methods(name: str, conditions: dic
         found.append(np.stack([agent.function.weights for agent in engine.blocks[0].agents]))
     assert np.isfinite(found[0]).all() and np.abs(found[0]).max() > 0.1
     np.testing.assert_array_equal(*found)
-
-
-@pytest.mark.parametrize("name", ["dkla", "odkla", "domkl"])
-def test_blocks_and_runs_that_go_on_have_the_bits_of_one(name: str) -> None:
-    links = {"loss": 0.3, "delay": {"name": "between", "longest": 2}}
-    tried = described({"name": name}, rounds=30, learner=learner_of(name), links=links, clock="churn")
-
-    def ran(parts: int, rests: bool) -> list[np.ndarray]:
-        def opened() -> SerialEngine:
-            plans = open_network(tried).plans
-            return SerialEngine([plans[k::parts] for k in range(parts)])
-
-        engine = opened()
-        engine.run(15)
-        if rests:
-            left = engine.snapshot()
-            engine = opened()
-            engine.restore(left, 15)
-        engine.run(15)
-        return [engine.functions()[node].arrays["weights"] for node in sorted(engine.functions())]
-
-    whole = ran(1, rests=False)
-    for parts, rests in ((2, False), (1, True), (3, True)):
-        np.testing.assert_array_equal(ran(parts, rests), whole)

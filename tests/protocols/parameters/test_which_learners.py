@@ -24,12 +24,11 @@ def test_without_a_penalty_nodes_are_alone(protocol):
     np.testing.assert_allclose(learned(described({"name": protocol, "penalty": 0.0})), alone, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("penalty", [1e2, 1e6])
 @pytest.mark.parametrize("protocol", ["multitask", "mocha", "ditto", "odkla", "dkla", "domkl"])
-def test_no_penalty_makes_the_sound_forms_diverge(protocol, penalty):
+def test_no_penalty_makes_the_sound_forms_diverge(protocol):
     found = simulate(
         described(
-            {"name": protocol, "penalty": penalty},
+            {"name": protocol, "penalty": 1e6},
             rounds=200,
             learner={**(MIXTURE if protocol == "domkl" else {}), "step_size": 3.0},
         )
