@@ -38,6 +38,12 @@ def test_a_useless_width_is_said_before_a_run_and_after(bandwidth: Any, kind: st
         assert "learner.kernel.bandwidth" in verdict[kind]
 
 
+def test_a_useless_width_of_one_node_is_said() -> None:
+    own = {"nodes": [3], "learner": {"kernel": {"bandwidth": 1e-4}}}
+    keys = {**tables("auto"), "stream": {"test_fraction": 0.5}, "node": [own]}
+    assert "learner.kernel.bandwidth of node 3, or set" in as_text(examine(build_experiment(**keys)))
+
+
 def test_it_is_the_nearest_other_point_that_counts() -> None:
     generator = np.random.default_rng(0)
     points = generator.uniform(size=(1000, 1))
