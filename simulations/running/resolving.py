@@ -109,17 +109,18 @@ def _seeded(experiment: Experiment) -> Experiment:
 
     Multiples of 2^32, so that members of mixtures, whose seeds count up from it, share none with another seed's.
     """
-    table, seed = describe(experiment.learner), experiment.seed << 32
+    learner: Any = experiment.learner
 
-    def own(keys: dict[str, Any]) -> dict[str, Any]:
-        found = describe(build("learner", laid_over(table, keys), "learner"))
-        return {**keys, "seed": seed} if found.get("seed") == "auto" else keys
+    def own(found: Any, keys: dict[str, Any]) -> dict[str, Any]:
+        return {**keys, "seed": experiment.seed << 32} if getattr(found, "seed", None) == "auto" else keys
 
-    changes = own({})
-    overrides = tuple(replace(override, learner=own(override.learner)) for override in experiment.overrides)
-    if not changes and overrides == experiment.overrides:
+    changes, overrides = own(learner, {}), []
+    for override in experiment.overrides:
+        table = laid_over(describe(learner), override.learner)
+        overrides.append(replace(override, learner=own(build("learner", table, "learner"), override.learner)))
+    if not changes and tuple(overrides) == experiment.overrides:
         return experiment
-    return replace(experiment, learner=replace(experiment.learner, **changes), overrides=overrides)
+    return replace(experiment, learner=replace(learner, **changes), overrides=tuple(overrides))
 
 
 def words(given: Experiment, found: Experiment) -> dict[str, Any]:
