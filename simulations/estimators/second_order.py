@@ -243,7 +243,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     def _forget_errors(self) -> None:
         self.training_error_: float | None = None
         self.leave_one_out_error_: float | None = None
-        self._shown: dict[str, Array | None] = {}
+        self._shown: dict[str, Any] = {}
 
     def _learn(self, samples: Samples) -> None:
         super()._learn(samples)

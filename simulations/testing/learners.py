@@ -148,7 +148,7 @@ def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Ar
     gradients = np.cos(np.arange(float(both.values.size))).reshape(both.values.shape)
     cut = len(points)
 
-    def moved(chosen: Array | slice) -> tuple[Array, float]:
+    def moved(chosen: slice) -> tuple[Array, float]:
         """Step along the gradients at some of the points."""
         again, along = learner.init(points.shape[1], both.values.shape[1]), np.zeros(gradients.shape)
         learner.restore(again, learner.snapshot(state))
@@ -177,7 +177,7 @@ def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Ar
             sentence = f"a gradient at {words} moves the function: step takes all of the evaluations that it is given"
             require(bool(change.any()) or error > 0.0, learner, sentence)
     for place in range(len(gradients)):  # some steps take the first points alone
-        found, error = moved(np.arange(place, place + 1))
+        found, error = moved(slice(place, place + 1))
         sentence = f"a gradient at point {place} of {len(gradients)}, own samples first, moves the function"
         require(bool((found != still).any()) or error > 0.0, learner, sentence)
     mean = float(np.mean(np.diag(inner)))

@@ -298,7 +298,7 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> Booleans
     )
     answers = sealed(generator.normal(size=(DEGREE, BATCH, OUTPUTS)))
     found = rule.coupling_gradient(links, own, answers)
-    pulls: Booleans = found[0].any(axis=(1, 2))
+    pulls: Booleans = np.any(found[0] != 0.0, axis=(1, 2))
     pairwise = is_pairwise(rule)
     if pairwise:
         _is_a_pull(rule, found, own - answers, "coupling_gradient")
