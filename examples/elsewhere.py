@@ -107,6 +107,12 @@ def deviation(said, arrays, x):
         rest = (own - np.sum((rows @ triangle(arrays["posterior_factor"])) ** 2, axis=1)) / ridge
     inside = np.linalg.solve(triangle(arrays["posterior_root"]).T, rows.T)
     variance = scale * (np.sum(inside**2, axis=0) + np.maximum(rest, 0.0))
+    if "posterior_beyond" in arrays:  # apart from the samples the prior varies more
+        excess, level, least = arrays["posterior_beyond"]
+        inside = np.linalg.solve(triangle(arrays["posterior_root"]), inside)
+        inside = least * np.linalg.solve(triangle(arrays["posterior_factor"]), inside)
+        left = np.sum(inside**2, axis=0) + np.maximum(ridge * rest, 0.0)
+        variance = variance + excess * np.maximum(left - level, 0.0)
     noise = 1.0
     if "posterior_levels" in arrays:  # it varies with the input
         shift, least, greatest = arrays["posterior_levels"][:3]

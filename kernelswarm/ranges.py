@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import inf
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from kernelswarm.refused_key import RefusedKey
 
 Value = TypeVar("Value")
+Seed = int | Literal["auto"]
+"""A seed of a learner's own choices; "auto" is drawn from the experiment's seed, and 0 where there is none."""
 
 
 class Range:
@@ -79,7 +81,13 @@ def check_ranges(part: object, refusal: type[RefusedKey] = RefusedKey) -> None:
 
 def words_of(part: object) -> tuple[str, ...]:
     """Return the keys whose value is a word in place of a number."""
-    return tuple(key for key in ranges_of(type(part)) if isinstance(getattr(part, key), str))
+    ranges = ranges_of(type(part))
+    return tuple(key for key, allowed in ranges.items() if allowed is not SEED and isinstance(getattr(part, key), str))
+
+
+def seed_of(seed: Seed) -> int:
+    """Return a learner's seed as a number, outside an experiment too."""
+    return 0 if isinstance(seed, str) else seed
 
 
 def resolved_value(key: str, value: Value | str, part: str = "learner") -> Value:
@@ -93,7 +101,7 @@ def resolved_value(key: str, value: Value | str, part: str = "learner") -> Value
     return value
 
 
-SEED = Range("[0, inf)", "use 0 or any larger integer")
+SEED = Range("[0, inf)", "use 0 or any larger integer", "auto")
 FORGETTING = Range("(0, 1]", "1 forgets nothing")
 PENALTY = Range("[0, inf)", "0 leaves the nodes alone", "auto")
 SHARE = Range("[0, 1]")

@@ -14,7 +14,7 @@ from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.chance import key_of, uniform
-from kernelswarm.ranges import SEED, Range, resolved_value, words_of
+from kernelswarm.ranges import SEED, Range, Seed, resolved_value, seed_of, words_of
 
 
 class State(NamedTuple):
@@ -97,15 +97,15 @@ class Bogd(NumpyLearner):
     weight_bound : float or "auto"
         The paper's gamma, positive; a huge number for none. "auto" is what a sample weighs at first: the size of the
         loss's derivative before anything is learned, over b.
-    seed : int
-        Seed of the random choices, not negative.
+    seed : int or "auto"
+        Seed of the random choices, as of `random_features`.
     """
 
     step_size: Schedule = field(default=Auto(0.25), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
     sampling: Literal["uniform", "nonuniform"] = "nonuniform"
     weight_bound: float | Literal["auto"] = "auto"
-    seed: int = 0
+    seed: Seed = "auto"
 
     ranges: ClassVar = {
         "budget_size": budget_from(2),
@@ -130,7 +130,7 @@ class Bogd(NumpyLearner):
     @property
     def keys(self) -> tuple[float, ...]:
         """The budget, whether all are as likely to go, the bound of weights, and the key of random choices."""
-        return float(self.budget_size), float(self.sampling == "uniform"), self.longest, *key_of(self.seed)
+        return float(self.budget_size), float(self.sampling == "uniform"), self.longest, *key_of(seed_of(self.seed))
 
     def probabilities(self, norms: Array) -> Array:
         """Return the probability of each element to go, from their Hilbert norms: (B,) and (B,)."""

@@ -24,7 +24,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.core.compiling import cached_njit
-from kernelswarm.ranges import SEED, Range
+from kernelswarm.ranges import SEED, Range, Seed, seed_of
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -259,13 +259,13 @@ class Npbsgd(NumpyLearner):
         The points up to which nothing is removed, at least 1.
     growth : float
         The probability, in [0, 1], that a further point costs none of the others its place.
-    seed : int
-        Seed of the coins, not negative.
+    seed : int or "auto"
+        Seed of the coins, as of `random_features`.
     """
 
     budget_size: int = 50
     growth: float = 0.01
-    seed: int = 0
+    seed: Seed = "auto"
 
     ranges: ClassVar = {
         "budget_size": budget_from(1),
@@ -278,4 +278,4 @@ class Npbsgd(NumpyLearner):
     @property
     def keys(self) -> tuple[float, ...]:
         """The budget, the probability of a point to stay, and the key of the coins."""
-        return float(self.budget_size), self.growth, *key_of(self.seed)
+        return float(self.budget_size), self.growth, *key_of(seed_of(self.seed))

@@ -205,6 +205,9 @@ class Posterior:
         Where the noise varies with the input, (3 + M, C): a shift, the least and the greatest logarithm of its variance
         over ``noise``, and the weights of that logarithm's rows of kernels, see `varying_noise`. It is the shift plus
         ``rows(x) @ weights`` within the two.
+    beyond : Array, optional
+        (3,): the excess of the prior's variance, the share of it that samples leave to points like them, and the ridge
+        of the function; see `apart_from`.
     """
 
     function: Any
@@ -214,6 +217,7 @@ class Posterior:
     scale: float
     noise: Array
     levels: Array | None = None
+    beyond: Array | None = None
 
     def variance(self, points: Array) -> Array:
         """Return v at ``points`` (n, p), in units of the noise's variance: (n,), not negative."""
@@ -227,6 +231,47 @@ class Posterior:
             else:
                 of_kernels(self.root, self.factor, rows, kernel_diagonal(self.function.kernel, some), self.ridge, part)
             part *= self.scale
+            if self.beyond is not None:
+                excess, level, ridge = self.beyond.tolist()
+                part += excess * np.maximum(self._left(some, ridge) - level, 0.0)
+        return found
+
+    def apart_from(self, points: Array, times: float = 1.0) -> Posterior:
+        """Return it with the prior's own variance apart from ``points`` (n, p), the samples or some of them.
+
+        A ridge has a least value, so that with little noise the prior that it stands for varies less than the function
+        does. Samples leave of the prior in the direction of each eigenvalue g of their Gram operator S the share
+        ``r = lambda / (l'' g + lambda)``, and a function with P times the noise's variance has the squared norm
+
+            E ||f||^2 / noise = P tr((1 - r)^2) + tr((1 - r)^2 / g)
+
+        by which P is found. The mean square error of f at x is larger by ``(P - l'' / lambda) q(x)`` with ``q(x) =
+        ||r kappa(x, .)||^2``. The noise that errors show contains that of points like the samples: what counts is q
+        above its 95% quantile there.
+        """
+        assert self.factor is not None
+        ridge, weights = self.ridge / times, self.function.weights
+        if not len(weights) or not (self.noise > 0.0).all():
+            return self
+        inverse = solve_triangular(self.root, np.linalg.inv(np.tril(self.factor)), trans=1)
+        known = inverse.T @ inverse  # the inverse of H in an orthonormal basis
+        share = np.eye(len(known)) - ridge * known
+        own = np.linalg.solve(np.tril(self.factor).T, weights)
+        norm = float(np.mean(np.sum(own * own, axis=0) / self.noise))
+        prior = (norm - self.scale * np.sum(share * known)) / np.sum(share * share)
+        if not prior > self.scale / self.ridge:
+            return self
+        level = float(np.quantile(self._left(points, ridge), 0.95))
+        return replace(self, beyond=np.array([prior - self.scale / self.ridge, level, ridge]))
+
+    def _left(self, points: Array, ridge: float) -> Array:
+        """Return q at ``points`` (n, p): (n,)."""
+        assert self.factor is not None
+        below = np.tril(self.factor)
+        inside = solve_triangular(self.root, self._rows(points).T, trans=1)
+        inside = solve_triangular(below, solve_triangular(self.root, inside), trans=1, lower=True)
+        rest = kernel_diagonal(self.function.kernel, points) - np.sum(self.images(points) ** 2, axis=1)
+        found: Array = ridge * ridge * np.sum(inside * inside, axis=0) + np.maximum(rest, 0.0)
         return found
 
     def noise_ratio(self, points: Array) -> Array:
@@ -299,14 +344,13 @@ class Posterior:
 
         ``posterior_root`` and ``posterior_factor`` are the triangles, row by row, (M (M + 1) / 2,), the second without
         entries for a function of features; ``posterior_units`` ridge and scale, ``posterior_noise`` the noise (C,),
-        and ``posterior_levels`` the levels where it varies.
+        ``posterior_levels`` the levels where it varies, and ``posterior_beyond`` what `apart_from` has found.
         """
         upper = np.triu_indices(len(self.root))
         factor = np.zeros(0) if self.factor is None else self.factor.T[upper]
         units = np.array([self.ridge, self.scale])
         own = {"root": self.root[upper], "factor": factor, "units": units, "noise": self.noise.copy()}
-        if self.levels is not None:
-            own["levels"] = self.levels.copy()
+        own |= {name: each.copy() for name in ("levels", "beyond") if (each := getattr(self, name)) is not None}
         return {f"{PREFIX}{name}": array for name, array in own.items()}
 
     @classmethod
@@ -341,7 +385,10 @@ class Posterior:
             levels = np.asarray(arrays[LEVELS], dtype=np.float64)
             if levels.shape != (3 + order, function.outputs) or not np.isfinite(levels).all():
                 raise ValueError(f"{LEVELS} must be {(3 + order, function.outputs)} finite numbers")
-        return cls(function, _triangle(packed, order), factor, ridge, scale, noise, levels)
+        beyond = np.asarray(arrays[BEYOND], dtype=np.float64) if BEYOND in arrays else None
+        if beyond is not None and (beyond.shape != (3,) or factor is None or not (beyond >= 0.0).all()):
+            raise ValueError(f"{BEYOND} must be 3 numbers that are not negative, beside the points of a kernel")
+        return cls(function, _triangle(packed, order), factor, ridge, scale, noise, levels, beyond)
 
 
 def target_variance(known: PredictiveVariance, points: Array) -> Array:
@@ -356,7 +403,7 @@ PREFIX = "posterior_"
 
 NAMES = tuple(f"{PREFIX}{name}" for name in ("root", "factor", "units", "noise"))
 NOISE = NAMES[-1]
-LEVELS = f"{PREFIX}levels"
+LEVELS, BEYOND = f"{PREFIX}levels", f"{PREFIX}beyond"
 
 
 def _triangle(packed: Array, order: int) -> Array:

@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.random_features import RandomFeatures, ShiftInv
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit
-from kernelswarm.ranges import SEED
+from kernelswarm.ranges import SEED, Seed
 from kernelswarm.refused_key import RefusedKey
 
 LONG_LOOPS = True
@@ -125,15 +125,15 @@ class DualSgd(NumpyLearner):
         k, the elements that leave a full dictionary together, from 1 to ``budget_size``; the authors' code takes 10.
     features : int
         L, even and at least 2.
-    seed : int
-        Seed of the features, not negative; nodes with equal seeds have the same features.
+    seed : int or "auto"
+        Seed of the features, as of `random_features`.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
     budget_size: int = 50
     leaving: int = 1
     features: int = 100
-    seed: int = 0
+    seed: Seed = "auto"
 
     ranges: ClassVar = {
         "budget_size": budget_from(1),

@@ -25,6 +25,7 @@ from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.protocols.parameters.hedge import log_weights, shares_of
+from kernelswarm.ranges import Seed, seed_of
 
 
 class State(NamedTuple):
@@ -112,7 +113,7 @@ class KernelMixture(NumpyFeatures):
 
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     features: int = 50
-    seed: int = 0
+    seed: Seed = "auto"
     phases: Literal["random", "paired"] = "random"
     rate: Rate = "auto"
     forgetting: float = 0.999
@@ -127,7 +128,7 @@ class KernelMixture(NumpyFeatures):
 
     def _mapping(self, place: int, kernel: Kernel) -> RandomFeatures:
         """Return the learner whose features a member has; its steps are never taken."""
-        seed = self.seed + place
+        seed = seed_of(self.seed) + place
         return RandomFeatures(self.loss, Constant(1.0), 0.0, 1, kernel, self.features, seed, self.phases)
 
     @property
@@ -175,8 +176,8 @@ class Raker(KernelMixture):
         The bandwidths, as multiples of the kernel's, positive.
     features : int
         L, the random features of each member, at least 1.
-    seed : int
-        Seed of the features, not negative: member e has those of `random_features` with the seed ``seed + e``.
+    seed : int or "auto"
+        Seed of the features: member e has those of `random_features` with the seed ``seed + e``.
     phases : {"random", "paired"}
         As of `random_features`; the paper's are paired.
     rate : float or "auto"

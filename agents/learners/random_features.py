@@ -16,7 +16,7 @@ from kernelswarm.agents.learners.linear_in_features import (
 )
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, StudentT
 from kernelswarm.arrays import Array
-from kernelswarm.ranges import SEED, Range, resolved_value
+from kernelswarm.ranges import SEED, Range, Seed, resolved_value, seed_of
 from kernelswarm.refused_key import RefusedKey
 
 ShiftInvariant = Gaussian | Laplacian | Matern | StudentT
@@ -55,15 +55,16 @@ class RandomFeatures(LinearInFeatures):
         The kernel that the features approximate: gaussian, laplacian, matern or student_t.
     features : int
         L, at least 1.
-    seed : int
-        Seed of the features, not negative; nodes with equal seeds have the same features.
+    seed : int or "auto"
+        Seed of the features, not negative; nodes with equal seeds have the same features. "auto" follows the
+        experiment's seed; a number is one draw for all seeds of a comparison.
     phases : str
         "random", or "paired" for a cosine and a sine of each frequency, which needs an even number of features.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
     features: int = 100
-    seed: int = 0
+    seed: Seed = "auto"
     phases: Literal["random", "paired"] = "random"
 
     ranges: ClassVar = {"features": Range("[1, inf)", "100 to 1000 are usual"), "seed": SEED}
@@ -89,7 +90,7 @@ class RandomFeatures(LinearInFeatures):
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         assert isinstance(self.kernel, ShiftInvariant)
         paired = self.phases == "paired"
-        frequencies, phases = _draw(self.kernel, self.features // (1 + paired), self.seed, inputs)
+        frequencies, phases = _draw(self.kernel, self.features // (1 + paired), seed_of(self.seed), inputs)
         if paired:  # cos(a - pi / 2) = sin a
             frequencies, phases = np.repeat(frequencies, 2, axis=0), np.tile([0.0, -0.5 * np.pi], len(phases))
         return FeatureState(CosineFunction(frequencies, phases, np.zeros((self.features, outputs))))

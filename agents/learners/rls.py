@@ -20,7 +20,7 @@ from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.parameters.least_squares import ROWS, noise_of
-from kernelswarm.ranges import Range
+from kernelswarm.ranges import SEED, Range, Seed
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -150,8 +150,8 @@ class Rls(CertainDescent):
         b, the samples that a node draws in a round.
     features : int
         L, the number of random features, at least 1; the linear kernel has as many as inputs.
-    seed : int
-        Seed of the features, not negative; nodes with equal seeds have the same features.
+    seed : int or "auto"
+        Seed of the features, as of `random_features`.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -161,10 +161,10 @@ class Rls(CertainDescent):
     forgetting: float | Literal["auto"] = 1.0
     batch_size: int = 1
     features: int = 100
-    seed: int = 0
+    seed: Seed = "auto"
     process_noise: float = 0.0
 
-    ranges: ClassVar = {"process_noise": Range("[0, inf)", "weights stay with 0")}
+    ranges: ClassVar = {"process_noise": Range("[0, inf)", "weights stay with 0"), "seed": SEED}
 
     def __post_init__(self) -> None:
         check_certain(self)

@@ -36,8 +36,8 @@ from kernelswarm.protocols.core.compiling import njit_no_refcount
 
 LONG_LOOPS = True
 
-DIVERGED = 1e100
-"""A squared gradient of this size means that the function grows without bound; every loss is then far from its data."""
+DIVERGED = 1e300
+"""A squared gradient of this size means that the function grows without bound: targets are at most 1e100."""
 
 DONE, PAUSED, GRADIENT_GROWS = range(3)
 """Why steps end. PAUSED: the state needs maintenance or room."""

@@ -267,7 +267,7 @@ def above(comparison: Comparison) -> list[str]:
 
 def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     """Return the units of figures, how rows were tuned, why runs failed, which are the same, and what marks mean."""
-    notes = [*_units(comparison), *notes_on_tuning(comparison)]
+    notes = [*_units(comparison), *_fixed(comparison), *notes_on_tuning(comparison)]
     for row in rows:
         cell = _cell(comparison, row)
         notes += [f"failed: {cell}: {reason}" for reason in _alike(row.reasons)]
@@ -386,6 +386,31 @@ def _units(comparison: Comparison) -> list[str]:
     for units, cells in texts.items():
         where = "" if len(texts) == 1 else f"{'; '.join(_named(comparison, cells))}: "
         lines.append(f"{where}{units or 'risk and error are in the unit of the data'}{beside if units else ''}")
+    return lines
+
+
+def _fixed(comparison: Comparison) -> list[str]:
+    """Return notes on random choices, networks and test rows that are the same in all of several seeds."""
+    if len({run.seed for run in comparison.runs}) < 2:
+        return []
+    tables = [table for cell in comparison.cells for table in (cell.config, *cell.config.get("node", ()))]
+    found = [entry for table in tables for entry in entries(table)]
+    draws: dict[str, list[str]] = {}
+    for key, value in found:
+        if key.endswith(".seed") and isinstance(value, int):
+            draws.setdefault(key, []).append(str(value))
+    lines = [
+        f"{key} = {' or '.join(dict.fromkeys(values))} is one draw for all seeds, and what is found holds for it "
+        "alone: leave the key out to draw anew with each seed"
+        for key, values in draws.items()
+    ]
+    files = {
+        "network": ("topology.name", "file") in found,
+        "test rows": any(key == "stream.test_path" for key, _ in found),
+    }
+    if any(files.values()):
+        what = " and ".join(name for name, given in files.items() if given)
+        lines.append(f"all seeds have the same {what}, from a file")
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from kernelswarm.agents.functions.contract import Averageable
+from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.learners.contract import (
     FeatureLearner,
     Learner,
@@ -18,6 +18,7 @@ from kernelswarm.agents.learners.contract import (
     TeachableLearner,
     ValueLearner,
 )
+from kernelswarm.agents.learners.linear_in_features import LinearInFeatures
 from kernelswarm.agents.nodes.summaries import fits_cells
 from kernelswarm.protocols.contract import Rule, StackedRule, fulfils, least_bits_of, strengths_of
 from kernelswarm.protocols.links.distortion import EXACT
@@ -27,7 +28,8 @@ from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.parameters.summed_duals import DualRule, SummedDuals
 from kernelswarm.protocols.replay import certainty_of
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.simulations.core.errors import InputError, shown
+from kernelswarm.simulations.core.errors import InputError, listed, shown
+from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.failures import Asked
@@ -44,6 +46,9 @@ def refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
     """
     first = plans[0]
     rule, name = first.rule, part_name(first.rule)
+    for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
+        if is_own(type(learner)):
+            _refuse_incomplete(learner, plan)
     if fulfils(rule, StackedRule):
         _refuse_unstackable(plans)
     if fulfils(rule, SummaryRule):
@@ -77,6 +82,19 @@ def refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
                 "averages their weights: give all nodes the same kernel, number of features and learner.seed, or "
                 "the same landmarks"
             )
+
+
+def _refuse_incomplete(learner: Learner, plan: AgentPlan) -> None:
+    """Refuse a learner of the user's own whose functions lack what a run asks of them."""
+    function = learner.function(learner.init(plan.inputs, plan.outputs))
+    wanted = [name for name in vars(Function) if not name.startswith("_")]
+    wanted += ["coefficients", "features", "shrunk"] if isinstance(learner, LinearInFeatures) else []
+    lacking = [name for name in wanted if not hasattr(function, name)]
+    if lacking:
+        raise InputError(
+            f'learner.name = "{part_name(learner)}" of node {plan.neighborhood.node}: its functions, of the class '
+            f"{type(function).__name__}, lack {listed(lacking)}: agents/functions/contract.py says what each is"
+        )
 
 
 def _refuse_unstackable(plans: Sequence[AgentPlan]) -> None:

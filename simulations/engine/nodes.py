@@ -253,12 +253,15 @@ def paired(
         source = replace(source, description=replace(source.description, nodes=nodes))
     else:
         names = described.tolist()
-        order = _order(adjacency, names)
+        found = _order(adjacency, names)
+        order = list(range(len(names))) if found is None else found
         same = order == list(range(len(order)))
         if not same or (_is_numbered(adjacency) and are_numbers(names)):
             adjacency = _reordered(adjacency, order, names)
         if not same and adjacency.positions is not None:
             source = opened(adjacency)
+        if found is None and adjacency.labels.tolist() != as_numbers(names):
+            source = replace(source, facts={**source.facts, "pairing_of_nodes": _in_words(adjacency, names)})
     _name(adjacency, source)
     return adjacency, source
 
@@ -276,8 +279,17 @@ def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source], without
         raise InputError(_different(expected, other.names)) from refusal
 
 
-def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
-    """Return the places in the network of the nodes that the data name; InputError for other names."""
+def _in_words(adjacency: Adjacency, names: list[Name]) -> str:
+    """Return a sentence on nodes that have the data of a name by order alone, with the first three and the last."""
+    pairs = [f"{label} is {name}" for label, name in zip(adjacency.labels.tolist(), names, strict=True)]
+    shown_ones = [*pairs[:3], *(["..."] if len(pairs) > 4 else []), *pairs[max(3, len(pairs) - 1) :]]
+    kinds = "increasing" if as_numbers(names) is not None else "alphabetical"
+    of_names = f"the {kinds} order" if names == in_order(np.array(names)).tolist() else "the order"
+    return f"{', '.join(shown_ones)}: by place, the numbers and {of_names} of the names in the data"
+
+
+def _order(adjacency: Adjacency, names: list[Name]) -> list[int] | None:
+    """Return the places in the network of the nodes that the data name, None by place; InputError for other names."""
     labels, own = adjacency.labels.tolist(), adjacency.names
     numbered = _is_numbered(adjacency)
     places = list(range(len(labels)))
@@ -290,7 +302,7 @@ def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
         raise InputError(_different(own, names))
     if places not in (labels, as_numbers(names)):
         raise InputError(_different(labels, names))
-    return places
+    return None
 
 
 def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:

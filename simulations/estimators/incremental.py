@@ -15,7 +15,6 @@ from sklearn.base import clone
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError, nearest
-from kernelswarm.simulations.data.rows import LARGEST
 from kernelswarm.simulations.estimators.estimators import (
     OnlineClassifier,
     OnlineRegressor,
@@ -23,7 +22,7 @@ from kernelswarm.simulations.estimators.estimators import (
     PolkRegressor,
 )
 from kernelswarm.simulations.estimators.polk_estimator import checked
-from kernelswarm.simulations.estimators.rows import weights_of
+from kernelswarm.simulations.estimators.rows import LARGEST, weights_of
 from kernelswarm.simulations.records.model import Model
 from kernelswarm.simulations.records.model_files import save as save_model
 

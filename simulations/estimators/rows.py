@@ -25,8 +25,11 @@ from kernelswarm.simulations.core.machine import free
 from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.data.frames import index_of, is_reordered
 from kernelswarm.simulations.data.gaps import together
-from kernelswarm.simulations.data.rows import LARGEST
+from kernelswarm.simulations.data.rows import LARGEST as HEAVIEST
 from kernelswarm.simulations.records.model import ROWS
+
+LARGEST = 1e75
+"""Values up to here have fourth powers within the range of numbers: results do not depend on their unit."""
 
 Points = Array | csr_array | csr_matrix
 
@@ -203,14 +206,14 @@ def refuse_masked(values: Any, name: str) -> None:
 
 
 def refuse_largest(values: Array, name: str) -> None:
-    """Refuse non-numbers, and values whose squares leave the range of numbers; raises InputError."""
+    """Refuse non-numbers, and values whose fourth powers leave the range of numbers; raises InputError."""
     largest = float(np.abs(values).max(initial=0.0))
     if np.isnan(largest):
         raise InputError(f"{name} has a value that is no number: leave its row out")
     if largest > LARGEST:
         raise InputError(
             f"{name} has a value of {largest:.3g}: values must be within -{LARGEST:g} and {LARGEST:g}, or their "
-            "squares leave the range of numbers: use another unit (sklearn.preprocessing.StandardScaler)"
+            "fourth powers leave the range of numbers: use another unit (sklearn.preprocessing.StandardScaler)"
         )
 
 
@@ -302,11 +305,11 @@ def weights_of(sample_weight: Any, count: int) -> Array | None:
         weights = np.full(count, float(weights))
     if weights.shape != (count,):
         raise InputError(f"sample_weight has shape {weights.shape}: X has {count} rows, and each has one weight")
-    wrong = ~((weights >= 0.0) & (weights <= LARGEST))
+    wrong = ~((weights >= 0.0) & (weights <= HEAVIEST))
     if wrong.any():
         place = int(wrong.argmax())
         raise InputError(
-            f"sample_weight[{place}] = {weights[place]:g} must be from 0 to {LARGEST:g}: 0 leaves a row out, 2 counts "
+            f"sample_weight[{place}] = {weights[place]:g} must be from 0 to {HEAVIEST:g}: 0 leaves a row out, 2 counts "
             "it as two"
         )
     return None if np.all(weights == 1.0) else weights

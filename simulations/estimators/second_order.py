@@ -243,7 +243,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     def _forget_errors(self) -> None:
         self.training_error_: float | None = None
         self.leave_one_out_error_: float | None = None
-        self._levels: Array | None = None
+        self._shown: dict[str, Any] = {}
 
     def _learn(self, samples: Samples) -> None:
         super()._learn(samples)
@@ -251,9 +251,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
 
     def _model(self) -> Model:
         model = super()._model()
-        if model.posterior is None or self._levels is None:
-            return model
-        return replace(model, posterior=replace(model.posterior, levels=self._levels))
+        return model if model.posterior is None else replace(model, posterior=replace(model.posterior, **self._shown))
 
     def _fault(self, samples: Samples) -> str | None:
         learner: Any = self.learner_
@@ -267,8 +265,9 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
             others = samples.size / some.size  # each of these rows stands for so many
             followed = known.leverage(points, self._times * others * weights) / others
             left_out = residuals / (1.0 - followed)[:, np.newaxis]
-            if self.noise == "auto":
-                self._levels = varying_noise(known.thinned(self._times), points, left_out, weights)
+            thinned = known.thinned(self._times)
+            levels = varying_noise(thinned, points, left_out, weights) if self.noise == "auto" else None
+            self._shown = {"levels": levels, "beyond": thinned.apart_from(points, self._times).beyond}
         center = np.average(some.targets, axis=0, weights=weights)
         variance = float(np.average(np.sum((some.targets - center) ** 2, axis=1), weights=weights))
         with np.errstate(over="ignore"):

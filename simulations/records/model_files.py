@@ -22,7 +22,7 @@ from kernelswarm.agents.functions.cosines import CosineFunction, DualSum
 from kernelswarm.agents.functions.derived import Mirrored, Mixed, ending
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
-from kernelswarm.agents.learners.certainty import LEVELS, NAMES, NOISE, Posterior
+from kernelswarm.agents.learners.certainty import BEYOND, LEVELS, NAMES, NOISE, Posterior
 from kernelswarm.agents.learners.linear import AffineFunction
 from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.nodes.conformal_band import NAME, ConstantBand
@@ -177,7 +177,8 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     flat, temperature = bool(description.get("flat", True)), _temperature(path, description, classes is not None)
-    posterior = posterior_in(str(path), function, {name: arrays[name] for name in (*NAMES, LEVELS) if name in arrays})
+    names = *NAMES, LEVELS, BEYOND
+    posterior = posterior_in(str(path), function, {name: arrays[name] for name in names if name in arrays})
     band = band_in(str(path), function, arrays) if NAME in arrays else None
     return Model(function, loss, classes, flat, inputs, targets, node, temperature, posterior, band)
 

@@ -24,9 +24,9 @@ from kernelswarm.simulations.core.own_code import OwnCode, is_own
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import NodeSource, Source
 from kernelswarm.simulations.data.pooled import members
-from kernelswarm.simulations.experiment.changes import entries, value_at
+from kernelswarm.simulations.experiment.changes import entries, laid_over, value_at
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
-from kernelswarm.simulations.experiment.parts import describe, in_short
+from kernelswarm.simulations.experiment.parts import build, describe, in_short
 from kernelswarm.simulations.experiment.registry import part_name
 
 POINTS = 1000
@@ -65,6 +65,7 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
     InputError
         When a learner does not fit the data.
     """
+    experiment = _seeded(experiment)
     overridden = {node for override in experiment.overrides if override.learner for node in override.nodes}
     without = tuple(replace(override, learner={}) for override in experiment.overrides if not override.data)
     own = {label: experiment.learner_for(label) for label in labels if label in overridden}
@@ -101,6 +102,25 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
             for fault in experiment.faults
         ),
     )
+
+
+def _seeded(experiment: Experiment) -> Experiment:
+    """Return an experiment whose learners have a number as seed, the same at all nodes; as it is where they have one.
+
+    Multiples of 2^32, so that members of mixtures, whose seeds count up from it, share none with another seed's.
+    """
+    learner: Any = experiment.learner
+
+    def own(found: Any, keys: dict[str, Any]) -> dict[str, Any]:
+        return {**keys, "seed": experiment.seed << 32} if getattr(found, "seed", None) == "auto" else keys
+
+    changes, overrides = own(learner, {}), []
+    for override in experiment.overrides:
+        table = laid_over(describe(learner), override.learner)
+        overrides.append(replace(override, learner=own(build("learner", table, "learner"), override.learner)))
+    if not changes and tuple(overrides) == experiment.overrides:
+        return experiment
+    return replace(experiment, learner=replace(learner, **changes), overrides=tuple(overrides))
 
 
 def words(given: Experiment, found: Experiment) -> dict[str, Any]:

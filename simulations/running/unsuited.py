@@ -431,19 +431,24 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
 
 
 def finding(plans: Sequence[AgentPlan]) -> dict[str, str]:
-    """Return this fault for held-out points of some nodes and the kernel of the first, with the remedy; or empty.
+    """Return this fault for held-out points of some nodes and the kernel of the first one at fault, with the remedy.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
         All nodes that are at hand.
     """
-    kernel: Any = getattr(plans[0].learner, "kernel", None)
-    some = plans[:: -(-len(plans) // NODES_ASKED)]
-    held_out = [np.array(plan.evaluated[0][1].held_out(0).points) for plan in some if plan.learner == plans[0].learner]
-    found = reach(kernel, np.concatenate(held_out)) if kernel is not None and held_out else None
-    if found is None:
-        return {}
-    kind, words = found
-    change = "widen" if kind == ALONE else "shorten"
-    return {kind: f'{words}: {change} learner.kernel.bandwidth, or set it to "auto"'}
+    plans_of: dict[Any, list[AgentPlan]] = {}
+    for plan in plans:
+        plans_of.setdefault(plan.learner, []).append(plan)
+    for learner, own in plans_of.items():
+        some = own[:: -(-len(own) // NODES_ASKED)]
+        held_out = [np.array(plan.evaluated[0][1].held_out(0).points) for plan in some]
+        kernel: Any = getattr(learner, "kernel", None)
+        found = reach(kernel, np.concatenate(held_out)) if kernel is not None else None
+        if found is not None:
+            kind, words = found
+            of = "" if learner == plans[0].learner else f" of node {own[0].neighborhood.node}"
+            change = "widen" if kind == ALONE else "shorten"
+            return {kind: f'{words}: {change} learner.kernel.bandwidth{of}, or set it to "auto"'}
+    return {}

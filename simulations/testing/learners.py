@@ -143,24 +143,25 @@ def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Ar
 
     A learner may learn from samples that it has kept, too.
     """
-    outputs = learner.function(state).outputs
-    gradients = [np.cos(np.arange(float(len(each) * outputs))).reshape(-1, outputs) for each in (points, others)]
+    both = together([learner.evaluate(state, points), learner.evaluate(state, others)])
+    inner, eta = learner.inner(state, both), learner.eta(state)
+    gradients = np.cos(np.arange(float(both.values.size))).reshape(both.values.shape)
+    cut = len(points)
 
-    def moved(own: float, theirs: float) -> tuple[Array, float]:
-        again = learner.init(points.shape[1], outputs)
+    def moved(chosen: slice) -> tuple[Array, float]:
+        """Step along the gradients at some of the points."""
+        again, along = learner.init(points.shape[1], both.values.shape[1]), np.zeros(gradients.shape)
         learner.restore(again, learner.snapshot(state))
+        along[chosen] = gradients[chosen]
         evaluations = [learner.evaluate(again, points), learner.evaluate(again, others)]
-        along = [own * gradients[0], theirs * gradients[1]]
-        info = learner.step(again, evaluations, along, None, targets)
+        info = learner.step(again, evaluations, [along[:cut], along[cut:]], None, targets)
         return learner.function(again).values(both.points), info.compression_error
 
-    both = together([learner.evaluate(state, points), learner.evaluate(state, others)])
-    inner, eta, (still, lost) = learner.inner(state, both), learner.eta(state), moved(0.0, 0.0)
-    for place, words in enumerate(("own samples", "a neighbour's points")):
-        found, error = moved(1.0 - place, float(place))
-        weights = np.zeros((len(both.points), outputs))
-        part = slice(0, len(points)) if not place else slice(len(points), None)
-        weights[part] = -eta / len(gradients[place]) * gradients[place]
+    still, lost = moved(slice(0))
+    for words, part in (("own samples", slice(0, cut)), ("a neighbour's points", slice(cut, None))):
+        found, error = moved(part)
+        weights = np.zeros(gradients.shape)
+        weights[part] = -eta / len(gradients[part]) * gradients[part]
         wanted = inner @ weights
         change = found - still
         if learner.linear:
@@ -175,6 +176,16 @@ def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Ar
         else:
             sentence = f"a gradient at {words} moves the function: step takes all of the evaluations that it is given"
             require(bool(change.any()) or error > 0.0, learner, sentence)
+    for place in range(len(gradients)):  # some steps take the first points alone
+        found, error = moved(slice(place, place + 1))
+        sentence = f"a gradient at point {place} of {len(gradients)}, own samples first, moves the function"
+        require(bool((found != still).any()) or error > 0.0, learner, sentence)
+    mean = float(np.mean(np.diag(inner)))
+    sentence = (
+        f"gain = {learner.gain} is the move of the function at a sample for a weight of 1 there, and inner says "
+        f"{mean:.3g}: with less, explicit steps that diverge are not refused; mend it, or let it be None"
+    )
+    require(not learner.linear or learner.gain is None or mean <= 2.0 * learner.gain, learner, sentence)
 
 
 def _saves_its_steps(learner: Learner, inputs: int, outputs: int, batches: list[tuple[Array, Array]]) -> None:

@@ -237,10 +237,17 @@ def _built(topology: Topology, seed: int) -> Graph:
 
 def _is_sorted(topology: Topology, graph: Graph, valid: Graph) -> None:
     labels = list(graph.nodes)
-    require(labels == sorted(labels), topology, "nodes are stored in sorted order, so that files of them are equal")
+    sentence = (
+        f"nodes are added in increasing order, and these begin with {labels[:5]}: call add_nodes_from(range(n)) before "
+        "edges are added"
+    )
+    require(labels == sorted(labels), topology, sentence)
     require(all(type(node) is int for node in labels), topology, "labels are integers of Python's own")
     edges = list(graph.edges)
-    require(edges == sorted(tuple(sorted(edge)) for edge in edges), topology, "edges are stored in sorted order")
+    wanted = sorted(tuple(sorted(edge)) for edge in edges)
+    first = next((pair for pair in zip(edges, wanted, strict=True) if pair[0] != pair[1]), ((), ()))
+    sentence = f"edges are added in increasing order, and {first[0]} stands where {first[1]} belongs: sort them first"
+    require(edges == wanted, topology, sentence)
     require(nx.utils.graphs_equal(valid, graph), topology, "nothing has to be changed for a run")
     nodes = getattr(topology, "nodes", None)
     require(nodes is None or len(graph) == nodes, topology, f"the number of nodes is the one asked for, {nodes}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.nodes.snapshot import leaves
-from kernelswarm.arrays import Array
+from kernelswarm.arrays import Array, Booleans
 from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR
 from kernelswarm.protocols.contract import FLAGS, LinkRecord, Predictions, Pull, Rule, StackedRule, fulfils, is_pairwise
 from kernelswarm.protocols.core.addresses import ready
@@ -248,8 +248,9 @@ def _ran(rule: Rule) -> list[Any]:
     generator = np.random.default_rng(0)
     links = rule.init(neighborhood(BATCH, OUTPUTS))
     found: list[Any] = []
+    taken = np.zeros(DEGREE, dtype=np.bool_)
     for round in range(1, 20):
-        _couples(rule, links, generator)
+        taken |= _couples(rule, links, generator)
         before = copy.deepcopy(links)
         constraint_values = sealed(generator.exponential(size=DEGREE))
         excess_loss = sealed(generator.normal(size=DEGREE)) if rule.compares_losses else None
@@ -270,6 +271,8 @@ def _ran(rule: Rule) -> list[Any]:
         links = following
         _shows_its_links(rule, links)
         found.append([np.array(leaf) for leaf in leaves(links)])
+    ignored = np.flatnonzero(~taken).tolist()
+    require(not ignored, rule, f"coupling_gradient pulls where neighbours disagree: that of {ignored} is always 0")
     return found
 
 
@@ -280,7 +283,8 @@ def _unheard(numbers: Array) -> Array:
     return sealed(numbers)
 
 
-def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
+def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> Booleans:
+    """Check the pulls of a state of links; returns the neighbours that pull, (deg,)."""
     own = sealed(generator.normal(size=(BATCH, OUTPUTS)))
     agreed = sealed(np.tile(own, (DEGREE, 1, 1)))
     gradients, _ = rule.coupling_gradient(links, own, agreed)
@@ -294,6 +298,7 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
     )
     answers = sealed(generator.normal(size=(DEGREE, BATCH, OUTPUTS)))
     found = rule.coupling_gradient(links, own, answers)
+    pulls: Booleans = np.any(found[0] != 0.0, axis=(1, 2))
     pairwise = is_pairwise(rule)
     if pairwise:
         _is_a_pull(rule, found, own - answers, "coupling_gradient")
@@ -316,6 +321,7 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
             if pairwise:
                 back = rule.coupling_gradient_at_neighbor(links, place, theirs, own, dual)
                 _is_opposite(rule, found, back, "coupling_gradient_at_neighbor")
+    return pulls
 
 
 def _is_a_pull(part: object, found: Pull, apart: Array, name: str) -> None:

@@ -120,6 +120,7 @@ def ran(rule: ParameterRule) -> list[Any]:
     state = rule.begin(neighborhood(BATCH), sealed(nothing.copy()))
     length = len(rule.send(state))
     found: list[Any] = []
+    taken = np.zeros(DEGREE, dtype=np.bool_)
     for round in range(ROUNDS):
         size = 0 if round % 4 == 3 else BATCH  # the data of a node may end
         points = sealed(generator.normal(size=(size, 2)))
@@ -132,10 +133,17 @@ def ran(rule: ParameterRule) -> list[Any]:
         require_shape(last_sent, (length,), rule, "the vector of every round")
         vectors = sealed(last_sent + 0.1 * generator.normal(size=(DEGREE, length)))
         counts = sealed(np.array([1.0, 0.5, 0.0 if round % 3 == 0 else 1.0]))
-        state = _kept(rule, adapted, rule.receive, Received(sealed(last_sent.copy()), vectors, counts), samples)
+        received = Received(sealed(last_sent.copy()), vectors, counts)
+        state = _kept(rule, adapted, rule.receive, received, samples)
+        for j in range(DEGREE):
+            others = received._replace(vectors=sealed(vectors + (np.arange(DEGREE) == j)[:, np.newaxis]))
+            then = leaves(rule.receive(copy.deepcopy(adapted), others, samples))
+            taken[j] |= any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(leaves(state), then, strict=True))
         require_shape(rule.weights(state), nothing.shape, rule, "weights")
         require(bool(np.isfinite(rule.weights(state)).all()), rule, "weights are finite")
         found.append([np.array(leaf) for leaf in leaves(state)])
+    ignored = np.flatnonzero(~taken).tolist()
+    require(not ignored, rule, f"receive takes all that arrives: other vectors of neighbours {ignored} changed nothing")
     return found
 
 

@@ -66,6 +66,16 @@ def without_end(u: float, v: float) -> float:
     return np.inf if u > 0.9999 else v - 0.5
 
 
+def pulled(self: Any, *arguments: Any) -> Any:
+    return Consensus.coupling_gradient(self, *arguments)
+
+
+def step_of_the_first_neighbour(self: Any, state: Any, evaluations: Any, gradients: Any, *others: Any) -> Any:
+    for gradient in gradients[1:]:
+        gradient[1:] = 0.0
+    return Polk.step(self, state, evaluations, gradients, *others)
+
+
 def restore_half(self: Any, state: Any, arrays: Any) -> None:
     Polk.restore(self, state, arrays)
     state.function.factor_buffer[:] *= 1.0 + 1e-12
@@ -377,6 +387,19 @@ BROKEN = {
             broken(Diffusion, send=lambda self, state: np.append(state.other, np.zeros(int(np.any(state.weights)))))(),
             "the vector of every round",
         ),
+        (
+            broken(Diffusion, receive=lambda self, state, received, samples: state)(),
+            r"other vectors of neighbours \[0, 1, 2\] changed nothing",
+        ),
+        (
+            broken(
+                Consensus,
+                coupling_gradient=lambda self, *arguments: Pull(
+                    *(part * (np.arange(3) < 1).reshape(3, *[1] * (part.ndim - 1)) for part in pulled(self, *arguments))
+                ),
+            )(0.3),
+            r"that of \[1, 2\] is always 0|pulls both ends",
+        ),
         (broken(Diffusion, receive=received_in_place)(), "receive.* leaves the state that it is given as it is"),
         (
             broken(
@@ -401,7 +424,7 @@ BROKEN = {
     "topology": [
         (broken(Ring, build=loose)(4), "a run accepts its network"),
         (broken(ErdosRenyi, build=own_chance)(9), "the same seed gives the same network|all chance comes from"),
-        (broken(Ring, build=backwards)(4), "stored in sorted order"),
+        (broken(Ring, build=backwards)(4), r"nodes are added in increasing order, and these begin with \[3, 2, 1, 0\]"),
         (
             broken(ErdosRenyi, build=lambda self, generator: nx.path_graph(7))(8),
             "the number of nodes is the one asked for",
@@ -416,6 +439,11 @@ BROKEN = {
         (
             polk(broken(Polk, inner=lambda self, state, at: 2.0 * Polk.inner(self, state, at))),
             "moves the function by 0.5 times",
+        ),
+        (polk(broken(Polk, gain=0.01)), "gain = 0.01 is the move .* inner says 1:"),
+        (
+            polk(broken(Polk, linear=False, step=step_of_the_first_neighbour)),
+            "a gradient at point 3 of 4, own samples first, moves the function",
         ),
         (polk(broken(Polk, compiled=handing_over(HEAVIER))), "bits of the methods of the same part"),
     ],
@@ -451,8 +479,13 @@ def test_words_that_become_other_numbers_each_time_are_named() -> None:
         (testing.check_loss, Gaussian(0.3), 'loss = "gaussian" is no loss: it has no method outputs, values'),
         (testing.check_kernel, Gaussian, "kernel = Gaussian is a class: pass an instance of it, Gaussian()"),
         (testing.check_schedule, Auto(), "holds words for numbers"),
+        (
+            testing.check_learner,
+            broken(Polk, function=lambda self, state: 0j)(kernel=Gaussian(0.4), step_size=Constant(0.1)),
+            "its functions, of the class complex, lack inputs, outputs, order, weights, values, arrays or distance",
+        ),
     ],
-    ids=["other kind", "class", "automatic"],
+    ids=["other kind", "class", "automatic", "function"],
 )
 def test_what_is_no_part_of_the_kind_is_refused(check: Any, part: Any, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):

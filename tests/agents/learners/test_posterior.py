@@ -166,6 +166,52 @@ def test_arrays_rebuild_the_same_bits_and_are_checked() -> None:
                 Posterior.from_arrays(posterior.function, {key: arrays[key] for key in arrays if key != name})
 
 
+# Apart from the samples
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_apart_from_its_rows_bars_grow_to_the_size_of_the_function_and_among_them_stay(epochs: int) -> None:
+    time = np.linspace(0.0, 20.0, 1000)
+    points = np.column_stack([np.sin(time * pace) for pace in (0.7, 1.1, 1.3)]) + time[:, np.newaxis] / 20.0
+    targets = 30.0 * np.sin(2.0 * points[:, 0]) * points[:, 1] + 20.0 * points[:, 2] ** 2
+    targets += 0.3 * np.random.default_rng(0).normal(size=1000)
+    estimator = KernelRegressor(epochs=epochs, random_state=0).fit(points[:800], targets[:800])
+    model = estimator.model_
+    plain = replace(model, posterior=replace(model.posterior, beyond=None))
+    deviations = [each.predict(points, return_std=True)[1] for each in (model, plain)]
+    errors = np.abs(estimator.predict(points) - targets)[800:]
+    covered = [np.mean(errors < 1.96 * each[800:]) for each in deviations]
+    assert covered[0] > 0.65 > 0.45 > covered[1]
+    assert 0.9 < np.mean(deviations[0][:800] == deviations[1][:800]) < 1.0
+
+
+def test_the_size_of_a_function_drawn_from_the_prior_is_found_with_little_noise() -> None:
+    random, found = np.random.default_rng(1), []
+    for _ in range(6):
+        points = random.uniform(size=(300, 2))
+        gram = 25.0 * Gaussian(0.3).cross(points, points)
+        targets = np.linalg.cholesky(gram + 1e-8 * np.eye(300)) @ random.normal(size=300)
+        targets += 0.05 * random.normal(size=300)
+        estimator = KernelRegressor(bandwidth=0.3, kernel="gaussian", first=None, random_state=0).fit(points, targets)
+        known = estimator.model_.posterior
+        assert known is not None and known.beyond is not None and known.factor is not None
+        excess, level, ridge = known.beyond
+        found.append(float((excess + known.scale / known.ridge) * known.noise[0]))
+        at = random.uniform(-0.5, 1.5, size=(40, 2))
+        kernel, centers = known.function.kernel, known.function.points
+        scaled = estimator.model_.input_variables.scaled(at)
+        rows, gram = kernel.cross(scaled, centers), kernel.cross(centers, centers)
+        image = np.linalg.solve(known.root.T @ known.root, rows.T)
+        left = (
+            ridge**2 * np.sum(image * (gram @ image), axis=0)
+            + 1.0
+            - np.sum(rows.T * np.linalg.solve(gram, rows.T), axis=0)
+        )
+        wanted = replace(known, beyond=None).variance(scaled) + excess * np.maximum(left - level, 0.0)
+        np.testing.assert_allclose(known.variance(scaled), wanted, rtol=1e-4)
+    assert 15.0 < np.median(found) < 40.0
+
+
 def test_an_estimator_that_sees_its_rows_often_is_no_surer() -> None:
     random = np.random.default_rng(3)
     points, fresh = random.uniform(size=(300, 2)), random.uniform(size=(1000, 2))

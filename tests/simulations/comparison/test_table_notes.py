@@ -17,6 +17,7 @@ from kernelswarm.simulations.comparison.table_notes import above, differing_keys
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import Cell
 from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run
+from kernelswarm.simulations.running.network import open_network
 
 TABLE: dict[str, Any] = {
     "rounds": 60,
@@ -143,6 +144,38 @@ def test_a_verdict_is_marked_at_its_figure_and_explained() -> None:
     lines = list(csv.DictReader(io.StringIO(tables.as_csv(found))))
     assert [line["verdict"] for line in lines] == ["", "worse_than_constant; everything_kept"]
     assert under(rows_of([[1.0]]), rows_of([[1.0]]).rows()) == []
+
+
+# Random choices
+
+
+@pytest.mark.parametrize("name", ["random_features", "rls", "raker", "adaraker", "dual_sgd", "bogd", "npbsgd"])
+def test_each_seed_has_its_own_draw_which_all_nodes_share_unless_a_key_gives_it(name: str) -> None:
+    def seeds(of: int, **keys: Any) -> set[int]:
+        other = {"nodes": [1], "learner": {"loss": "huber"}}, {"nodes": [2], "learner": {"name": name}}
+        learner = {"name": name, "kernel": {"name": "gaussian", "bandwidth": 0.2}, **keys}
+        if name == "rls":
+            other = other[1:]
+        table = {**TABLE, "learner": learner, "protocol": "isolated", "seed": of, "node": other}
+        return {plan.learner.seed for plan in open_network(Experiment.from_dict(table)).plans}  # type: ignore[attr-defined]
+
+    found = [seeds(seed) for seed in range(3)]
+    assert [len(each) for each in found] == [1, 1, 1] and len(set.union(*found)) == 3
+    assert min(abs(a - b) for a in found[0] for b in found[1]) > 1000  # members of mixtures count up from it
+    assert seeds(0, seed=7) == seeds(1, seed=7) == {7}
+
+
+def test_a_table_names_what_all_of_its_seeds_share() -> None:
+    found = rows_of([[1.0, 2.0], [2.0, 3.0]])
+    fixed = {"learner": {"name": "rls", "seed": 3}, "topology": {"name": "file"}, "stream": {"test_path": "x.csv"}}
+    cells = found.cells[0], replace(found.cells[1], config={**fixed, "seed": 5, "node": [{"learner": {"seed": 4}}]})
+    notes = under(replace(found, cells=cells), found.rows())
+    assert [note.partition(" is ")[0] for note in notes] == [
+        "learner.seed = 3 or 4",
+        "all seeds have the same network and test rows, from a file",
+    ]
+    assert under(replace(found, cells=cells, runs=found.runs[::2]), found.rows()) == []
+    assert not any("seed" in note for note in under(found, found.rows()))
 
 
 def test_runs_without_a_result_count_as_failed_in_a_comparison() -> None:

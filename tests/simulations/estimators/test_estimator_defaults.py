@@ -32,7 +32,7 @@ def wave(samples: int = 400, inputs: int = 2, seed: int = 0) -> tuple[Array, Arr
     return x, np.sin(2.0 * x[:, 0]) + 0.1 * generator.normal(size=samples)
 
 
-@pytest.mark.parametrize("unit", [1e-2, 1e6])
+@pytest.mark.parametrize("unit", [1e-70, 1e6, 1e74])
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_the_unit_of_the_targets_does_not_matter(loss: str, unit: float) -> None:
     x, y = wave()

@@ -10,7 +10,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm import Experiment, InputError, read_run, resume, run, simulate
+from kernelswarm import Experiment, InputError, build_experiment, read_run, resume, run, simulate
+from kernelswarm.simulations.running.network import open_network
 
 RANDOM = np.random.default_rng(8)
 X = RANDOM.uniform(size=(240, 1))
@@ -69,6 +70,29 @@ def test_places_are_no_names() -> None:
         assert ring.node_names == dict(enumerate(names))
         assert simulated(network(0, 1, 2), names).summary["digest"] == ring.summary["digest"]
     assert simulated(network(5, 6, 8), [0, 1, 2]).node_names == {5: 0, 6: 1, 8: 2}
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "wanted"),
+    [
+        (
+            range(5),
+            list("abcde"),
+            "0 is a, 1 is b, 2 is c, ..., 4 is e: by place, the numbers and the alphabetical order",
+        ),
+        (range(4), [3, 5, 10, 20], "0 is 3, 1 is 5, 2 is 10, 3 is 20: by place, the numbers and the increasing order"),
+        ((5, 6, 8), [0, 1, 2], "5 is 0, 6 is 1, 8 is 2: by place"),
+        (range(3), [0, 1, 2], ""),
+        ("abc", list("abc"), ""),
+    ],
+)
+def test_a_check_and_a_run_say_which_names_numbers_are_paired_with_by_place(
+    labels: Any, names: Any, wanted: str
+) -> None:
+    data = (X, Y, np.array(names)[np.arange(240) % len(names)])
+    network = open_network(build_experiment(topology=nx.path_graph(list(labels)), data=data, **KEYS))
+    assert str(network.source.facts.get("pairing_of_nodes", "")).startswith(wanted)
+    assert ("pairing_of_nodes" in network.source.facts) == bool(wanted)
 
 
 def test_names_that_a_graph_has_beside_its_numbers_are_compared(tmp_path: Path) -> None:

@@ -145,6 +145,9 @@ def test_a_useless_width_is_said_before_a_run_and_after(bandwidth: Any, kind: st
     assert ("all points are alike to the kernel" in text) == (kind == ALIKE)
     if kind is not None:
         assert "learner.kernel.bandwidth" in verdict[kind]
+        own = {"nodes": [3], "learner": {"kernel": {"bandwidth": bandwidth}}}
+        keys |= {"learner": "polk", "stream": {"test_fraction": 0.5}, "node": [own]}
+        assert "learner.kernel.bandwidth of node 3, or set" in as_text(examine(build_experiment(**keys)))
 
 
 def test_it_is_the_nearest_other_point_that_counts() -> None:
