@@ -22,7 +22,7 @@ else:
     Figure = "matplotlib.figure.Figure"  # which is not imported before something is drawn
 
 Item = TypeVar("Item")
-Draws = Sequence[float] | Array
+ByDraw = Sequence[float] | Array
 """A number of each draw."""
 
 
@@ -63,7 +63,7 @@ def count(claims: Sequence[Claim]) -> dict[str, int]:
     }
 
 
-def errs_more(errors: Draws, others: Draws) -> bool | None:
+def errs_more(errors: ByDraw, others: ByDraw) -> bool | None:
     """Tell whether errors are larger than others of the same draws, by more than twice the difference's standard error.
 
     None with fewer than three draws.
@@ -74,7 +74,7 @@ def errs_more(errors: Draws, others: Draws) -> bool | None:
     return bool(np.mean(differences) > 2.0 * np.std(differences, ddof=1) / len(differences) ** 0.5)
 
 
-def beyond(errors: Draws, others: Draws, unit: float = 1.0) -> str:
+def beyond(errors: ByDraw, others: ByDraw, unit: float = 1.0) -> str:
     """Write by how much errors are larger than others of the same draws, with the difference's standard error.
 
     Examples
@@ -87,7 +87,7 @@ def beyond(errors: Draws, others: Draws, unit: float = 1.0) -> str:
     return f"a difference of {np.mean(differences):.2g}{error}"
 
 
-def spread(values: Draws, form: str, deviation: str = "") -> str:
+def spread(values: ByDraw, form: str, deviation: str = "") -> str:
     """Write a mean with the standard deviation over the draws, in a format or two.
 
     Examples
