@@ -202,7 +202,8 @@ class Sheet:
         """Yield the curve of an entry, or one for each line of the table that it names."""
         if "each" in entry:
             keys = {key: value for key, value in entry.items() if key != "each"}
-            lines = self.values.get(entry["each"]) or tables(self.name)[entry["each"]]
+            table = entry["each"]
+            lines = self.values[table] if table in self.values else tables(self.name)[table]
             for name, line in lines.items():
                 yield from self.given(line, each=name)._curves({**line, **keys})
             return
