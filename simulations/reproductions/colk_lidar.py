@@ -11,9 +11,10 @@ import numpy as np
 from kernelswarm.arrays import Array, Booleans
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
 from kernelswarm.simulations.reproductions.colk_outliers import (
     METHODS,
+    PRINTED,
+    SAME,
     Fit,
     compared,
     first_of,
@@ -22,16 +23,8 @@ from kernelswarm.simulations.reproductions.colk_outliers import (
     rows_of,
     spread,
 )
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    notes,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet, tables
 
 SHARE, SIZE = 0.1, 0.5
 """A training target is an outlier with this probability, and gets N(0, SIZE^2); targets lie in [-0.95, 0.03]."""
@@ -40,6 +33,9 @@ DATA = (
     'lidar.csv: 221 rows range,logratio, published by Ruppert, Wand and Carroll, "Semiparametric Regression" (lidar in '
     "the R package SemiPar)"
 )
+
+SHEET = Sheet("colk-lidar", globals())
+
 FILES = ("lidar.csv",)
 
 CLEAN = "POLK, COLK's step"
@@ -56,12 +52,12 @@ def reproduce(request: Request) -> Reproduction:
         name: [run.error(*split.test) for run, split in zip(fits, splits, strict=True)] for name, fits in runs.items()
     }
     clean = [_error_without_outliers(request.seed, which, points, targets, epochs) for which in range(sets)]
-    return Reproduction(
-        [*_claims(errors, runs, settings, clean)],
-        notes("colk-lidar", globals(), sets=sets, rows=len(points), epochs=epochs),
-        {"colk_lidar_functions": _figure(runs, splits[0], errors)},
-        {f"errors: {name}": np.array(found) for name, found in errors.items()},
+    said = SHEET.given(
+        _pictured(runs, splits[0], errors), settings=settings, sets=sets, rows=len(points), epochs=epochs
     )
+    said = said.given(outliers=splits[0].hit.sum())
+    arrays = {f"errors: {name}": np.array(found) for name, found in errors.items()}
+    return said.found([*_claims(said, errors, runs, clean)], arrays)
 
 
 class Split(NamedTuple):
@@ -106,38 +102,23 @@ def _error_without_outliers(seed: int, which: int, points: Array, targets: Array
 
 
 def _claims(
-    errors: Mapping[str, list[float]],
-    runs: Mapping[str, list[Fit]],
-    settings: Mapping[str, str],
-    clean: list[float],
+    said: Sheet, errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], clean: list[float]
 ) -> Iterator[Claim]:
-    printed = [name for name in METHODS if not METHODS[name].control]
-    yield from rows_of(errors, runs, settings, "clean test error", "")
-    yield Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings)
-    robust, both = "COLK is robust where others overfit (figure 3)", ["COLK", CLEAN]
-    same = "least test error, POLK with COLK's step"
-    yield first_of(errors, printed, "mean", "least test error", robust, "the methods as printed")
-    yield first_of(errors, both, "mean", same, "COLK (figure 3)", "the same step size for both")
+    yield from rows_of(said, "error", errors, runs)
+    yield said.claim("clean", error=spread(clean), name=CLEAN, setting=METHODS[CLEAN].settings)
+    yield first_of(said, "least", errors, PRINTED)
+    yield first_of(said, "least of both", errors, SAME)
 
 
-def _figure(runs: Mapping[str, list[Fit]], split: Split, errors: Mapping[str, list[float]]) -> Figure:
+def _pictured(runs: Mapping[str, list[Fit]], split: Split, errors: Mapping[str, list[float]]) -> dict[str, object]:
+    """Return what the sheet draws: the samples and the functions of a set."""
     grid = np.linspace(0.0, 1.0, 300)[:, None]
-    unique = np.unique(np.hstack(split.training), axis=0)
-    points, targets = split.test
-    curves = [
-        Curve(unique[:, 0], unique[:, 1], GREY, f"training, {split.hit.sum()} outliers", "none", "."),
-        Curve(points[:, 0], targets[:, 0], BLACK, "test", "none", "x"),
-    ]
-    for name, color, dash in (
-        ("POLK", ORANGE, "-"),
-        ("RBF network", GREEN, "--"),
-        ("COLK", BLUE, "-"),
-        (CLEAN, BLACK, ":"),
-    ):
-        function = runs[name][0].function
-        if function is not None:
-            label = f"{name}, error {errors[name][0]:.4f}"
-            curves.append(Curve(grid[:, 0], function.values(grid)[:, 0], color, label, dash))
-    legend = {"loc": "lower left", "ncols": 2, "fontsize": 8}
-    panel = Panel(curves, "", "range, scaled", "log ratio", legend=legend, axes={"ylim": (-1.8, 1.0)})
-    return drawn([panel], (6.4, 4.0))
+    samples = np.unique(np.hstack(split.training), axis=0)
+    test = np.hstack(split.test)
+    functions = {name: runs[name][0].function for name in tables(SHEET.name)["strokes"]}
+    found = {name: function for name, function in functions.items() if function is not None}
+    return {
+        **{"x": samples[:, 0], "y": samples[:, 1], "test_x": test[:, 0], "test_y": test[:, 1], "grid": grid[:, 0]},
+        **{f"fit: {name}": function.values(grid)[:, 0] for name, function in found.items()},
+        "fits": {name: {**tables(SHEET.name)["strokes"][name], "error": errors[name][0]} for name in found},
+    }

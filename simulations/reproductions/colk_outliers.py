@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,26 +16,26 @@ from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.curves import SineRegression
-from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
+from kernelswarm.simulations.figures.style import BLUE, GREY
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
-    Curve,
     Figure,
     Panel,
     Reproduction,
     Request,
-    Row,
     beyond,
     drawn,
     errs_more,
-    notes,
-    rows,
 )
+from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows, tables
+
+SHEET = Sheet("colk-outliers", globals())
+
 
 STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 """The step sizes that a tuned method tries."""
 
-METHODS = {row.label: row for row in rows("colk")}
+METHODS = {row.label: row for row in rows("colk-outliers")}
 
 
 @dataclass
@@ -123,11 +124,11 @@ def mean_square(function: Function, points: Array, targets: Array) -> float:
 
 def spread(values: Sequence[float]) -> str:
     """Write the mean of measured values, with their standard deviation and how many diverged."""
-    finite = np.array([value for value in values if np.isfinite(value)])
+    finite = [value for value in values if np.isfinite(value)]
     diverged = len(values) - len(finite)
-    if not len(finite):
+    if not finite:
         return f"diverged on all {diverged} sets"
-    text = f"{finite.mean():.4f} ± {finite.std():.4f}"
+    text = f"{np.mean(finite):.4f} ± {np.std(finite):.4f}"
     return f"{text}, diverged on {diverged} of {len(values)} sets" if diverged else text
 
 
@@ -137,18 +138,14 @@ def final_orders(runs: Sequence[Fit]) -> list[float]:
 
 
 def rows_of(
-    measured: Mapping[str, Sequence[float]],
-    runs: Mapping[str, Sequence[Fit]],
-    settings: Mapping[str, str],
-    quantity: str,
-    published: str,
+    said: Sheet, key: str, measured: Mapping[str, Sequence[float]], runs: Mapping[str, Sequence[Fit]]
 ) -> Iterator[Claim]:
     """Write one row for each method: its error with the spread, and its model order."""
     for name, found in measured.items():
         orders = final_orders(runs[name])
-        size = f"; M = {np.mean(orders):.1f}" if orders else ""
-        place = "" if METHODS[name].control else published
-        yield Claim(f"{quantity}, {name}", place, spread(found) + size, settings[name])
+        error = spread(found) + (f"; M = {np.mean(orders):.1f}" if orders else "")
+        claim = said.claim(key, name=name, error=error, setting=said.values["settings"][name])
+        yield replace(claim, published="") if METHODS[name].control else claim
 
 
 def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str) -> str:
@@ -163,12 +160,7 @@ def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statist
 
 
 def first_of(
-    measured: Mapping[str, Sequence[float]],
-    names: Sequence[str],
-    statistic: str,
-    quantity: str,
-    published: str,
-    settings: str,
+    said: Sheet, key: str, measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str = "mean"
 ) -> Claim:
     """Return the claim that of some methods COLK has the least "mean" or "deviation", by more than the sets' spread.
 
@@ -189,7 +181,7 @@ def first_of(
         if others:
             nearest = least(measured, others, statistic)
             words += f"; from COLK to {nearest} {beyond(strays(nearest), strays('COLK'))}"
-    return Claim(quantity, published, words, settings, holds)
+    return said.claim(key, holds, words=words, statistic=statistic)
 
 
 STREAM = SineRegression(noise=0.1, outlier_fraction=0.05, outlier_size=2.0)
@@ -199,7 +191,9 @@ SCALE = 0.125
 GRID = np.linspace(0.0, 1.0, 400)[:, None]
 LOOKS = 60
 SAMPLES, QUICK_SAMPLES = 6_000, 4_000
-CURVES = {"POLK": "-", "COLK": "-", "RBF network": "--"}
+PRINTED = [name for name in METHODS if not METHODS[name].control]
+SAME = ["COLK", "POLK, COLK's step"]
+"""COLK, and POLK with its step and budget."""
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -227,30 +221,20 @@ def reproduce(request: Request) -> Reproduction:
         network = replace(network, learner=replace(network.learner, centers=round(order_of_colk)))
         learner, _ = prepared(network, tuning, validation)
         fewer = [learn(learner, *training).error(*test) / SCALE**2 for training in drawn]
-    diverged = [run.function is None for run in literal]
-    literally = f"diverged on {sum(diverged)} of {sets} sets"
-    claims = [
-        *_errors_claims(errors, runs, settings),
-        *rows_of(clean, runs, settings, "error against the noise-free target", ""),
-        *_order_claims(errors, runs, fewer, order_of_colk),
-        Claim(
-            "COLK on the targets as they are",
-            "converges (figure 1a)",
-            literally,
-            METHODS["COLK"].settings,
-            not any(diverged),
-        ),
-    ]
-    figures = {
-        "colk_outliers_errors": _boxes(errors),
-        "colk_outliers_curves": _curves(runs, test_targets[:600]),
-        "colk_outliers_functions": _functions(runs, [(points[chosen[:800]], targets[chosen[:800]]) for chosen in rows]),
-    }
+    diverged = sum(run.function is None for run in literal)
     arrays = {f"errors: {name}": np.array(found) for name, found in errors.items()}
     arrays |= {f"noise-free errors: {name}": np.array(found) for name, found in clean.items()}
-    return Reproduction(
-        claims, notes("colk-outliers", globals(), samples=samples, sets=sets, half=half), figures, arrays
-    )
+    said = SHEET.given(_pictured(runs, test_targets[:600]), settings=settings, samples=samples, sets=sets, half=half)
+    shown = [(points[chosen[:800]], targets[chosen[:800]]) for chosen in rows[:2]]
+    for number, (x, y) in enumerate(shown, 1):
+        said = said.given({f"x{number}": x[:, 0], f"y{number}": y[:, 0]})
+    claims = [
+        *_errors_claims(said, errors, runs),
+        *rows_of(said, "clean", clean, runs),
+        *_order_claims(said, errors, runs, fewer, order_of_colk),
+        said.claim("literal", not diverged, diverged=diverged, setting=METHODS["COLK"].settings),
+    ]
+    return said.found(claims, arrays, {"colk_outliers_errors": _boxes(errors)})
 
 
 def _data(seed: int, samples: int) -> tuple[Array, Array, Array, Array]:
@@ -266,26 +250,13 @@ def _truth(points: Array) -> Array:
     return np.asarray(STREAM(points[:, 0], np.zeros(len(points), dtype=np.int64))).reshape(-1, 1)
 
 
-def _errors_claims(
-    errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], settings: Mapping[str, str]
-) -> Iterator[Claim]:
-    printed = [name for name in METHODS if not METHODS[name].control]
-    yield from rows_of(errors, runs, settings, "test error", "box (figure 2)")
-    both, place = ["COLK", "POLK, COLK's step"], "COLK (figure 2)"
+def _errors_claims(said: Sheet, errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]]) -> Iterator[Claim]:
+    yield from rows_of(said, "error", errors, runs)
     for statistic in ("mean", "deviation"):
-        same = f"least {statistic}, POLK with COLK's step and budget"
-        yield first_of(
-            errors, printed, statistic, f"least {statistic} of the test error", place, "the methods as printed"
-        )
-        yield first_of(errors, both, statistic, same, place, "the same step size for both")
+        yield first_of(said, "least", errors, PRINTED, statistic)
+        yield first_of(said, "least of both", errors, SAME, statistic)
     deviations = {name: _variation(runs[name]) for name in ("COLK", "POLK", "POLK, COLK's step")}
-    yield Claim(
-        "variation of the learned function over sets",
-        "COLK's is less than POLK's (figure 1d)",
-        ", ".join(f"{name} {value:.4f}" for name, value in deviations.items()),
-        "root mean square deviation from the sets' mean",
-        deviations["COLK"] < deviations["POLK"],
-    )
+    yield said.claim("variation", deviations["COLK"] < deviations["POLK"], deviations=deviations)
 
 
 def _variation(runs: list[Fit]) -> float:
@@ -294,26 +265,14 @@ def _variation(runs: list[Fit]) -> float:
 
 
 def _order_claims(
-    errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], fewer: list[float], order: float
-) -> list[Claim]:
-    halfway = [float(run.orders[len(run.orders) // 2]) for run in runs["COLK"] if run.function is not None]
+    said: Sheet, errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], fewer: list[float], order: float
+) -> Iterator[Claim]:
+    orders = [float(run.orders[len(run.orders) // 2]) for run in runs["COLK"] if run.function is not None]
+    halfway = float(np.mean(orders or [np.nan]))
     colk, network = (float(np.mean(errors[name])) for name in ("COLK", "RBF network"))
-    return [
-        Claim(
-            "model order of COLK",
-            "stabilises (figure 1c)",
-            f"{np.mean(halfway or [np.nan]):.1f} halfway, {order:.1f} at the end",
-            "mean over the sets",
-            bool(halfway) and abs(order / float(np.mean(halfway)) - 1.0) < 0.1,
-        ),
-        Claim(
-            "basis functions for COLK's error",
-            "more than twice COLK's order",
-            f"50 functions {network:.4f}; {order:.0f} functions {spread(fewer)}; COLK {colk:.4f}",
-            "RBF network",
-            bool(fewer) and order < 25.0 and network < 1.1 * colk <= float(np.mean(fewer)),
-        ),
-    ]
+    of = said.given(halfway=halfway, order=order, network=network, colk=colk, fewer=spread(fewer))
+    yield of.claim("order", abs(order / halfway - 1.0) < 0.1)
+    yield of.claim("functions", bool(fewer) and order < 25.0 and network < 1.1 * colk <= float(np.mean(fewer)))
 
 
 def _boxes(errors: Mapping[str, list[float]]) -> Figure:
@@ -333,45 +292,23 @@ def _boxes(errors: Mapping[str, list[float]]) -> Figure:
     return figure
 
 
-def _curves(runs: Mapping[str, list[Fit]], targets: Array) -> Figure:
-    objective, error, order = [], [], []
-    colors = {"COLK": BLUE, "POLK": ORANGE, "RBF network": GREEN}
-    for name, dash in CURVES.items():
+def _pictured(runs: Mapping[str, list[Fit]], targets: Array) -> dict[str, Any]:
+    """Return what the sheet draws: the courses of a run of each method, and the functions of two sets."""
+    numbers: dict[str, Any] = {"grid": GRID[:, 0], "truth": _truth(GRID)[:, 0], "courses": {}, "fits1": {}, "fits2": {}}
+    strokes = tables(SHEET.name)["strokes"]
+    for name in strokes:
         run = next((run for run in runs[name] if run.function is not None), None)
         if run is None:
             continue
         losses = np.stack([((values[len(GRID) :] - SCALE * targets) ** 2)[:, 0] for values in run.values])
         means = losses.mean(axis=1)
-        centered = losses - means[:, np.newaxis]
-        risk = means + 0.1 * sum((centered**q).mean(axis=1) for q in (2, 3, 4))
-        objective.append(Curve(run.samples, risk, colors[name], None, dash))
-        error.append(Curve(run.samples, means / SCALE**2, colors[name], None, dash))
-        order.append(Curve(run.samples, run.orders, colors[name], name, dash))
-    limits: dict[str, Any] = {"ylim": (0.0, None)}
-    panels = [
-        Panel(objective, "", "samples", "mean loss + 0.1 (moments 2 to 4)", log="y", plain="y"),
-        Panel(error, "", "samples", "test error (mean square)", log="y", plain="y"),
-        Panel(order, "", "samples", "model order", legend={"loc": "lower right"}, axes=limits),
-    ]
-    figure = drawn(panels, (9.6, 3.2))
-    for axes in figure.axes:
-        axes.locator_params(axis="x", nbins=4)
-    return figure
-
-
-def _functions(runs: Mapping[str, list[Fit]], sets: Sequence[tuple[Array, Array]]) -> Figure:
-    panels = []
-    for which, (points, targets) in enumerate(sets[:2]):
-        look = {"alpha": 0.5}
-        curves = [
-            Curve(points[:, 0], targets[:, 0], GREY, "samples", "none", ".", 2, look),
-            Curve(GRID[:, 0], _truth(GRID)[:, 0], BLACK, "truth", ":"),
-        ]
-        for name, color in (("POLK", ORANGE), ("COLK", BLUE)):
-            run = runs[name][which]
-            if run.function is not None:
-                curves.append(Curve(GRID[:, 0], run.values[-1][: len(GRID), 0] / SCALE, color, name))
-        legend = {"loc": "upper right"} if which else None
-        y = "" if which else "y"
-        panels.append(Panel(curves, f"training set {which + 1}", "x", y, legend=legend, axes={"ylim": (-4.0, 6.0)}))
-    return drawn(panels, (9.6, 3.4), sharey=True)
+        moments = sum(((losses - means[:, np.newaxis]) ** q).mean(axis=1) for q in (2, 3, 4))
+        numbers["courses"][name] = strokes[name]
+        of = {"samples": run.samples, "risk": means + 0.1 * moments, "error": means / SCALE**2, "order": run.orders}
+        numbers |= {f"{quantity}: {name}": values for quantity, values in of.items()}
+    for name, number in product(("POLK", "COLK"), (1, 2)):
+        run = runs[name][number - 1]
+        if run.function is not None:
+            numbers[f"fits{number}"][name] = {"color": strokes[name]["color"]}
+            numbers[f"fit{number}: {name}"] = run.values[-1][: len(GRID), 0] / SCALE
+    return numbers

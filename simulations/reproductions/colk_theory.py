@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -18,29 +18,11 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    mean_curve,
-    notes,
-)
-from kernelswarm.simulations.reproductions.walks import (
-    SLACK,
-    evenly,
-    largest_at_the_coarsest,
-    listed,
-    log_log,
-    midpoints,
-    named,
-    rate,
-    walk,
-)
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
+from kernelswarm.simulations.reproductions.walks import evenly, largest_at_the_coarsest, midpoints, named, walk
 
+SHEET = Sheet("colk-theory", globals())
 KERNEL, REGULARIZATION, WEIGHT, NOISE = Gaussian(0.1), 0.3, 0.2, 0.3
 STEPS = (0.2, 0.1, 0.05, 0.025, 0.0125)
 RATES = (0.01, 0.03, 0.1, 0.3, 0.9)
@@ -83,12 +65,16 @@ def reproduce(request: Request) -> Reproduction:
     arrays = {"steps": np.array(steps), "rates": np.array(rates), "budgets": np.array(BUDGETS)}
     for name, rows in found.items():
         arrays |= named(name.replace(", ", "_") + "_", QUANTITIES, rows)
-    return Reproduction(
-        [*_claims(arrays)],
-        notes("colk-theory", globals(), draws=draws, slack=SLACK, length=length),
-        {"colk_theory": _figure(arrays)},
-        arrays,
-    )
+    return judged(arrays, draws=draws, length=length)
+
+
+def judged(arrays: dict[str, Array], **values: object) -> Reproduction:
+    """Set the theorems' rates beside what was measured."""
+    steps, rates = arrays["steps"], arrays["rates"]
+    cells = [arrays[f"{name}_distance"].mean(axis=0) for name in ("together", "fixed", "difference_disjoint")]
+    ratios = np.concatenate(cells) / np.concatenate([steps, steps, np.full(len(rates), STEP)])
+    said = SHEET.given(arrays, values, ratios=ratios, spans=1.0 / (arrays["budgets"] * STEP))
+    return said.found(said.claims(ratios=largest_at_the_coarsest(ratios, [0])), arrays)
 
 
 def _curve(points: Array) -> Array:
@@ -167,81 +153,3 @@ def _settled(
     half = len(errors) // 2
     start = float(found.measured[found.samples == first][0])
     return [found.settled, float(np.mean(errors[half:])), float(found.orders[half:].mean()), start]
-
-
-def _claims(arrays: dict[str, Array]) -> Iterator[Claim]:
-    steps, rates, spans = arrays["steps"], arrays["rates"], 1.0 / (arrays["budgets"] * STEP)
-    cells = [arrays[f"{name}_distance"].mean(axis=0) for name in ("together", "fixed", "difference_disjoint")]
-    ratios = np.concatenate(cells) / np.concatenate([steps, steps, np.full(len(rates), STEP)])
-    yield rate(
-        "squared distance to f*, by alpha",
-        "O(alpha + beta^2/alpha) (theorem 2)",
-        steps,
-        arrays["together_distance"],
-        f"beta = alpha, eps = {BUDGET:g} alpha^2, difference",
-        least=1.0,
-    )
-    yield Claim(
-        "squared distance over alpha, whatever beta",
-        "at most Z1 + Z2 beta^2/alpha^2 (theorem 2)",
-        f"{ratios.min():.2g} to {ratios.max():.2g}; {ratios[0]:.2g} at alpha = beta = {steps[0]:g}",
-        f"beta = alpha; beta = {RATE:g}; alpha = {STEP:g}, beta = {rates[0]:g} to {rates[-1]:g}",
-        largest_at_the_coarsest(ratios, [0]),
-    )
-    yield rate(
-        f"squared distance to f*, by alpha, beta = {RATE:g}",
-        "a bound that grows as 1/alpha (theorem 2)",
-        steps,
-        arrays["fixed_distance"],
-        f"beta = {RATE:g}, difference",
-    )
-    yield rate(
-        "squared error of the tracked mean loss, by alpha",
-        "O(beta + alpha^2/beta) (lemma 1)",
-        steps,
-        arrays["together_tracking"],
-        "beta = alpha, difference",
-        least=1.0,
-    )
-    yield rate(
-        "model order, by alpha/eps",
-        "O((alpha/eps)^2p), here p = 1 (theorem 1)",
-        spans,
-        arrays["budgets_order"],
-        f"alpha = beta = {STEP:g}",
-        most=2.0,
-    )
-    for way in WAYS:
-        tracking, distance, start = (
-            arrays[f"{way.replace(', ', '_')}_{name}"] for name in ("tracking", "distance", "start")
-        )
-        measured = (
-            f"tracking error {listed(tracking, rates)}; squared distance "
-            f"{listed(distance, rates)}; after the first samples {start.mean():.3g}"
-        )
-        yield Claim(f"by beta, {way}", "", measured, f"alpha = {STEP:g}")
-
-
-def _figure(arrays: dict[str, Array]) -> Figure:
-    steps, rates, small = arrays["steps"], arrays["rates"], {"fontsize": 7}
-    label = f"beta = {RATE:g}"
-    near = [
-        *log_log(steps, arrays["together_distance"], 1.0, "beta = alpha"),
-        mean_curve(steps, arrays["fixed_distance"], style.ORANGE, label, dash="-.", marker="x"),
-    ]
-    colors, dashes = (style.BLUE, style.VERMILLION, style.SKY, style.ORANGE), ("-", "-", "--", "--")
-    tracking, pairs = (
-        [
-            mean_curve(rates, arrays[f"{way.replace(', ', '_')}_{quantity}"], color, way, dash=dash, marker="o", size=3)
-            for way, color, dash in zip(WAYS, colors, dashes, strict=True)
-        ]
-        for quantity in ("tracking", "distance")
-    )
-    many = log_log(1.0 / (arrays["budgets"] * STEP), arrays["budgets_order"], 2.0, "M", style.GREEN)
-    panels = [
-        Panel(near, "squared distance to f*", "alpha", log="xy", ticks=steps.tolist(), legend=small),
-        Panel(tracking, "squared error of g", "beta", log="xy", legend=small),
-        Panel(pairs, "squared distance to f*", "beta", log="x", axes={"ylim": (0.0, None)}),
-        Panel(many, "model order", "alpha / eps", log="xy", legend=small),
-    ]
-    return drawn(panels, (11.0, 3.2))

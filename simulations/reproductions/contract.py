@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -14,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.experiment.parts import build
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +22,8 @@ else:
     Figure = "matplotlib.figure.Figure"  # which is not imported before something is drawn
 
 Item = TypeVar("Item")
+ByDraw = Sequence[float] | Array
+"""A number of each draw."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def count(claims: Sequence[Claim]) -> dict[str, int]:
     }
 
 
-def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
+def errs_more(errors: ByDraw, others: ByDraw) -> bool | None:
     """Tell whether errors are larger than others of the same draws, by more than twice the difference's standard error.
 
     None with fewer than three draws.
@@ -76,7 +74,7 @@ def errs_more(errors: Sequence[float], others: Sequence[float]) -> bool | None:
     return bool(np.mean(differences) > 2.0 * np.std(differences, ddof=1) / len(differences) ** 0.5)
 
 
-def beyond(errors: Sequence[float], others: Sequence[float], unit: float = 1.0) -> str:
+def beyond(errors: ByDraw, others: ByDraw, unit: float = 1.0) -> str:
     """Write by how much errors are larger than others of the same draws, with the difference's standard error.
 
     Examples
@@ -89,7 +87,7 @@ def beyond(errors: Sequence[float], others: Sequence[float], unit: float = 1.0) 
     return f"a difference of {np.mean(differences):.2g}{error}"
 
 
-def spread(values: Sequence[float] | Array, form: str, deviation: str = "") -> str:
+def spread(values: ByDraw, form: str, deviation: str = "") -> str:
     """Write a mean with the standard deviation over the draws, in a format or two.
 
     Examples
@@ -99,14 +97,6 @@ def spread(values: Sequence[float] | Array, form: str, deviation: str = "") -> s
     """
     mean = f"{np.mean(values):{form}}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):{deviation or form}}"
-
-
-def notes(name: str, constants: Mapping[str, object] | None = None, **values: object) -> list[str]:
-    """Return the paragraphs under a heading of ``notes.md``, with constants and values for the names in braces."""
-    text = (Path(__file__).parent / "notes.md").read_text(encoding="utf-8")
-    _, _, found = f"\n{text}".partition(f"\n# {name}\n\n")
-    paragraphs = found.partition("\n# ")[0].strip().split("\n\n")
-    return [" ".join(paragraph.split()).format_map({**(constants or {}), **values}) for paragraph in paragraphs]
 
 
 @dataclass
@@ -268,6 +258,8 @@ class Panel:
         Keys of the legend in it; None for none.
     axes : mapping
         Further properties of matplotlib's axes.
+    bins : int
+        Numbers at a linear x axis, at most; as many as fit where it is 0.
     """
 
     curves: Sequence[Curve]
@@ -280,8 +272,10 @@ class Panel:
     words: Sequence[str] = ()
     legend: Mapping[str, Any] | None = None
     axes: Mapping[str, Any] = field(default_factory=dict)
+    bins: int = 0
 
     def draw(self, axes: Axes) -> None:
+        """Draw the curves, and say what they are."""
         for curve in self.curves:
             curve.draw(axes)
         axes.set(**{f"{axis}scale": "log" for axis in self.log}, title=self.title, xlabel=self.x, ylabel=self.y)
@@ -293,6 +287,8 @@ class Panel:
             axes.set_xticks(list(self.ticks), [f"{place:g}" for place in self.ticks])
             axes.tick_params(axis="x", which="minor", labelbottom=False)
         axes.set(**self.axes)
+        if self.bins:
+            axes.locator_params(axis="x", nbins=self.bins)
         if self.legend is not None:
             axes.legend(**self.legend)
 
@@ -337,76 +333,3 @@ def drawn(
     if heading:
         figure.suptitle(heading)
     return figure
-
-
-def mean_curve(x: npt.ArrayLike, draws: Array, color: str, label: str | None = None, **look: Any) -> Curve:
-    """Return the means over draws, (draws, n)."""
-    return Curve(x, draws.mean(axis=0), color, label, **look)
-
-
-# The learners that are compared with one another, and what the papers print of them: the rows of ``rows.toml``.
-
-
-@dataclass(frozen=True)
-class Row:
-    """A learner of a paper's table or figure.
-
-    Attributes
-    ----------
-    label : str
-        How tables and figures call it.
-    learner : Learner
-        As its table describes it.
-    settings : str
-        What distinguishes it, in words.
-    error, order : float or None
-        What is printed of its error and model order.
-    place : str
-        What is printed of its error, in words with its place.
-    near : float
-        How far an error may lie from the printed one.
-    rival : bool
-        Whether the paper claims that it errs more than its own method.
-    control : bool
-        Whether no paper has it.
-    tuned : bool
-        Whether its step size is the best of several on samples that are used for nothing else.
-    passes : int
-        Over the samples.
-    most : int or None
-        The samples that it learns from; all where left out.
-    """
-
-    label: str
-    learner: Any
-    settings: str = ""
-    error: float | None = None
-    order: int | None = None
-    place: str = ""
-    near: float = math.nan
-    rival: bool = False
-    control: bool = False
-    tuned: bool = False
-    passes: int = 1
-    most: int | None = None
-
-
-def rows(section: str) -> tuple[Row, ...]:
-    """Return the rows of a section of ``rows.toml``; keys of its table ``shared`` are laid under each learner's."""
-    found = table(section)
-    shared = found.get("shared", {})
-    return tuple(
-        Row(label, **{**entry, "learner": build("learner", {**shared, **entry["learner"]})})
-        for label, entry in found["rows"].items()
-    )
-
-
-def table(section: str) -> Mapping[str, Any]:
-    """Return a section of ``rows.toml`` as it is."""
-    section_found: Mapping[str, Any] = _sections()[section]
-    return section_found
-
-
-@cache
-def _sections() -> dict[str, Any]:
-    return tomllib.loads((Path(__file__).parent / "rows.toml").read_text(encoding="utf-8"))

@@ -6,7 +6,6 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
 from kernelswarm.agents.arithmetic import komp
@@ -16,8 +15,6 @@ from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Curve
 from kernelswarm.simulations.reproductions.walks import followed, single_steps
 
 FINE = (np.arange(1000.0)[:, None] + 0.5) / 1000.0
@@ -28,14 +25,6 @@ RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 FOLDS = 5
 """The parts of the events that are left out in turn to choose the ridge."""
-
-STROKES = {
-    "SPPPOT constant": style.Stroke(style.BLUE, "-", "o"),
-    "SPPPOT adaptive": style.Stroke(style.GREEN, "--", "^"),
-    "PMD": style.Stroke(style.ORANGE, "-.", "s"),
-    "POLK": style.Stroke(style.PURPLE, (0, (5, 1, 1, 1)), "v"),
-    "batch": style.Stroke(style.BLACK, ":", "D"),
-}
 
 
 class DensityCurve(NamedTuple):
@@ -98,20 +87,20 @@ def learned(
     return DensityCurve(numbers, orders, np.array(densities), losses, function)
 
 
+def key_of(name: str) -> str:
+    """Return what the names of a learner's arrays begin with."""
+    return re.sub(r"[^\w.]+", "_", name.lower())
+
+
 def named(name: str, found: DensityCurve) -> dict[str, Array]:
     """Return a learner's numbers: samples, losses and orders on the way, and the last density."""
-    key = re.sub(r"[^\w.]+", "_", name.lower())
+    key = key_of(name)
     return {
         f"{key}_samples": found.samples,
         f"{key}_loss": found.losses,
         f"{key}_order": found.orders,
         f"{key}_density": found.densities[-1],
     }
-
-
-def stroke(name: str, x: npt.ArrayLike | None, y: npt.ArrayLike, label: str | None = None) -> Curve:
-    """Return a line with the look of a learner."""
-    return Curve(x, y, STROKES[name].color, label, STROKES[name].dash, look={"linewidth": 1.5})
 
 
 class Squares:

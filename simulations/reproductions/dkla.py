@@ -18,9 +18,13 @@ from kernelswarm.simulations.engine.measure import BYTES
 from kernelswarm.simulations.engine.scores import scores_of
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
 from kernelswarm.simulations.reproductions import okfeb_regression
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, notes
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
+
+SHEET = Sheet("dkla", globals())
+
 
 # DeKRR-DDRF: kernel ridge regression in a network whose nodes each have random features chosen for their own data.
 
@@ -254,17 +258,11 @@ def reproduce(request: Request) -> Reproduction:
         measured, table = methods[method]
         errors = [measured(*data[name], features, request.seed * draws + draw) for draw in range(draws)]
         mean, spread, published = np.mean(errors), np.std(errors, ddof=1), table[name][features]
-        claims.append(
-            Claim(
-                f"{method}, {name}: relative squared error, {features} features",
-                f"{published:.4g}",
-                f"{mean:.4g} +- {spread:.2g}",
-                f"{draws} draws of rows and features",
-                bool(abs(mean - published) <= 2.0 * spread),
-            )
-        )
+        of = SHEET.given(method=method, name=name, features=features, draws=draws)
+        near = abs(mean - published) <= 2.0 * spread
+        claims.append(of.claim("error", near, published=published, errors=errors))
         arrays[f"{method}, {name}, {features}"] = np.array(errors)
-    return Reproduction(claims, notes("dkla"), {}, arrays)
+    return SHEET.found(claims, arrays)
 
 
 def error(points: Array, targets: Array, features: int, seed: int) -> float:

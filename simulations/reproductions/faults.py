@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    notes,
-    table,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Curve, Figure, Panel, Reproduction, Request, drawn
+from kernelswarm.simulations.reproductions.sheets import Sheet, tables
 from kernelswarm.simulations.reproductions.survey_networks import ended
+
+SHEET = Sheet("faults", globals())
+
 
 Table = Mapping[str, Any]
 
@@ -28,7 +22,7 @@ PENALTY = 1.0
 ROUNDS = 300
 SEEDS = 5
 
-GRAPHS, FAULTS, FORMS = (table("faults")[kind] for kind in ("graphs", "faults", "forms"))
+GRAPHS, FAULTS, FORMS = (tables(SHEET.name)[kind] for kind in ("graphs", "faults", "forms"))
 EVERY_SHARE = "data, large offset", "messages, large offset"
 """The faults that are measured at every share."""
 
@@ -74,14 +68,9 @@ def reproduce(request: Request) -> Reproduction:
         errors = np.array([error(cell, form, seed, rounds) for seed in seeds])
         middle = float(np.median(np.where(np.isnan(errors), np.inf, errors)))
         found[cell, form] = middle if np.isfinite(middle) else np.nan
-    claims = [*_clean_rows(found), *_fault_rows(found), *_first_to_break(found), *_published(found)]
     arrays = {f"{form}: {cell.graph}, {cell.fault}, {cell.share:g}": np.array([v]) for (cell, form), v in found.items()}
-    return Reproduction(
-        claims,
-        notes("faults", globals(), rounds=rounds, seeds=count, words="seed" if count == 1 else "seeds"),
-        {"faults": _figure(found)},
-        arrays,
-    )
+    said = SHEET.given(rounds=rounds, seeds=count, words="seed" if count == 1 else "seeds")
+    return said.found([*_claims(found)], arrays, {"faults": _figure(found)})
 
 
 def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
@@ -107,64 +96,40 @@ def _shares(fault: str) -> tuple[float, ...]:
     return SHARES if fault in EVERY_SHARE else FEW_SHARES
 
 
-def _number(value: float) -> str:
-    return "stopped" if np.isnan(value) else f"{value:.3g}"
+def _numbers(values: Iterable[float]) -> str:
+    return " / ".join("stopped" if np.isnan(value) else f"{value:.3g}" for value in values)
+
+
+def _claims(found: Found) -> Iterator[Claim]:
+    """Yield the errors of all forms, where each first errs more than isolated nodes, and what is proved of two."""
+    graphs, defended = _graphs(found), [form for form in FORMS if form != "isolated"]
+    for form in FORMS:
+        errors = _numbers(found[Cell(graph, "", 0.0), form] for graph in graphs)
+        yield SHEET.claim("clean", form=form, errors=errors, graphs=", ".join(graphs))
+    for fault, form in product(dict.fromkeys(cell.fault for cell, _ in found if cell.fault), defended):
+        shares = _shares(fault)
+        cells = {graph: _numbers(found[Cell(graph, fault, share), form] for share in shares) for graph in graphs}
+        errors = "; ".join(f"{graph}: {numbers}" for graph, numbers in cells.items())
+        yield SHEET.claim("fault", fault=fault, form=form, errors=errors, shares=shares)
+    for form in defended:
+        cells_of = [cell for cell, name in found if name == form and cell.fault]
+        broken = [
+            cell for cell in cells_of if not found[cell, form] <= BROKEN * found[Cell(cell.graph, "", 0.0), "isolated"]
+        ]
+        if broken:
+            first, worst = min(broken, key=lambda cell: cell.share), max(found[cell, form] for cell in broken)
+            of = SHEET.given(first=first._asdict(), worst=_numbers([worst]))
+            yield of.claim("breaks", form=form, broken=broken, cells=cells_of)
+        else:
+            yield SHEET.claim("bears", form=form, cells=cells_of)
+    for form, fault in product(("trimmed", "median"), EVERY_SHARE):
+        bare, guarded = (found[Cell("complete", fault, 0.2), name] for name in ("no defence", form))
+        of = SHEET.given(form=form, fault=fault, guarded=_numbers([guarded]), bare=_numbers([bare]))
+        yield of.claim("bounded", not guarded >= BOUNDED * bare)
 
 
 def _graphs(found: Found) -> list[str]:
     return list(dict.fromkeys(cell.graph for cell, _ in found))
-
-
-def _clean_rows(found: Found) -> Iterator[Claim]:
-    graphs = _graphs(found)
-    for form in FORMS:
-        cells = " / ".join(_number(found[Cell(graph, "", 0.0), form]) for graph in graphs)
-        yield Claim(f"error, nobody faulty, {form}", "", cells, ", ".join(graphs))
-
-
-def _fault_rows(found: Found) -> Iterator[Claim]:
-    for fault in dict.fromkeys(cell.fault for cell, _ in found if cell.fault):
-        shares = _shares(fault)
-        for form in FORMS:
-            if form == "isolated":
-                continue
-            cells = {
-                graph: [_number(found[Cell(graph, fault, share), form]) for share in shares] for graph in _graphs(found)
-            }
-            words = "; ".join(f"{graph}: {' / '.join(errors)}" for graph, errors in cells.items())
-            yield Claim(f"error, {fault}, {form}", "", words, f"shares {', '.join(f'{share:g}' for share in shares)}")
-
-
-def _first_to_break(found: Found) -> Iterator[Claim]:
-    """Say at which share each form first errs more than isolated nodes, over all faults and graphs."""
-    for form in FORMS:
-        if form == "isolated":
-            continue
-        cells = [cell for cell, name in found if name == form and cell.fault]
-        bounds = {cell: BROKEN * found[Cell(cell.graph, "", 0.0), "isolated"] for cell in cells}
-        broken = [cell for cell in cells if not found[cell, form] <= bounds[cell]]
-        words = f"{len(broken)} of {len(cells)}"
-        if broken:
-            first, worst = min(broken, key=lambda cell: cell.share), max(found[cell, form] for cell in broken)
-            words += f"; first with {first.share:g} faulty, {first.graph}, {first.fault}; at most {_number(worst)}"
-        quantity = f"cells in which sound nodes err more than isolated ones, {form}"
-        yield Claim(quantity, "", words, "all faults, all graphs")
-
-
-def _published(found: Found) -> Iterator[Claim]:
-    """Check the proved properties of trimmed means and medians on a complete graph."""
-    for form in ("trimmed", "median"):
-        for fault in EVERY_SHARE:
-            cell = Cell("complete", fault, 0.2)
-            bare, guarded = found[cell, "no defence"], found[cell, form]
-            yield Claim(
-                f"{form} against {fault}, complete, 0.2 faulty",
-                "errors stay bounded while fewer answers are faulty than are left out at an end (Yin, Chen, "
-                f"Ramchandran, Bartlett 2018); checked: below {BOUNDED:g} of the error without a defence",
-                f"{_number(guarded)}, without {_number(bare)}",
-                "consensus",
-                not guarded >= BOUNDED * bare,
-            )
 
 
 def _figure(found: Found) -> Figure:

@@ -6,24 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.krls import Krls
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    Row,
-    drawn,
-    notes,
-    rows,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows, tables
+from kernelswarm.simulations.reproductions.walks import predicted
+
+SHEET = Sheet("krls-lorenz", globals())
+
 
 # The Lorenz series of the Kernel Adaptive Filtering Toolbox, and the published recursion of KRLS on it.
 
@@ -120,74 +112,46 @@ def reproduce(request: Request) -> Reproduction:
     settings = rows("krls-lorenz")[:2] if request.quick else rows("krls-lorenz")
     share = len(settings) / (len(settings) + len(dependencies))
     found = {
-        setting.label: predicted(setting.learner, points, targets, setting.most or len(points))
+        setting.label: Prediction(*predicted(setting.learner, points, targets, setting.most or len(points)))
         for setting in request.part(0.0, share).each(settings, lambda setting: setting.label)
     }
     ours, printed = [], []
     for dependency in request.part(share, 1.0).each(dependencies, lambda dependency: f"KRLS, nu = {dependency:g}"):
-        ours.append(predicted(_krls(dependency), points, targets))
+        ours.append(Prediction(*predicted(_krls(dependency), points, targets)))
         with np.errstate(all="ignore"):  # it diverges
             printed.append(Prediction(*published_recursion(KERNEL, points, targets, dependency)))
-    claims = [_claim(setting, found[setting.label]) for setting in settings]
-    for dependency, mine, theirs in zip(dependencies, ours, printed, strict=True):
-        measured = f"{mine.words}; table 1 as it is printed {theirs.words}"
-        quantity = f"error and size of KRLS, nu = {dependency:g}"
-        claims.append(Claim(quantity, "", measured, "Gaussian kernel of width 32, no ridge"))
+    claims = [judged(row, found[row.label]) for row in settings]
+    claims += [
+        SHEET.claim("recursion", nu=dependency, words=mine.words, printed=theirs.words)
+        for dependency, mine, theirs in zip(dependencies, ours, printed, strict=True)
+    ]
     arrays = {f"squared_{label}": prediction.squared for label, prediction in found.items()}
     arrays["dependency"] = np.array(dependencies)
     for name, predictions in (("krls", ours), ("table_1", printed)):
         arrays[f"{name}_decibels"] = np.array([decibels(each.squared) for each in predictions])
         arrays[f"{name}_order"] = np.array([float(each.order) for each in predictions])
-    return Reproduction(claims, notes("krls-lorenz", globals()), {"lorenz": _figure(found, ours, printed)}, arrays)
+    said = SHEET.given(
+        arrays,
+        {f"mean_{label}": windowed(each.squared) for label, each in found.items()},
+        {f"{name}_shown": np.clip(arrays[f"{name}_decibels"], None, 20.0) for name in ("krls", "table_1")},
+        ends=WINDOW * np.arange(1, len(points) // WINDOW + 1),
+        strokes={label: tables(SHEET.name)["strokes"][label] for label in found},
+        limits=(float(arrays["krls_decibels"].min()) - 5.0, 22.0),
+    )
+    return said.found(claims, arrays)
 
 
-def predicted(learner: Learner, points: Array, targets: Array, most: int = 10_000) -> Prediction:
-    """Predict each sample, then learn from it if it is among the first ``most``."""
-    state = learner.init(points.shape[1], 1)
-    squared = np.empty(len(points))
-    for n in range(len(points)):
-        own, target = learner.evaluate(state, points[n : n + 1]), targets[n : n + 1]
-        squared[n] = (own.values[0, 0] - target[0, 0]) ** 2
-        if n < most:
-            learner.step(state, [own], [learner.gradient(state, own, target)], None, target)
-    return Prediction(squared, learner.function(state).order)
+def judged(row: Row, found: Prediction) -> Claim:
+    """Set a filter's error beside the demo's."""
+    holds = None if row.error is None else abs(decibels(found.squared) - row.error) <= row.near
+    return SHEET.claim("rest" if holds is None else "demo", holds, row=vars(row), words=found.words)
+
+
+def windowed(squared: Array) -> Array:
+    """Return the means over windows, in dB."""
+    means: Array = 10.0 * np.log10(squared.reshape(-1, WINDOW).mean(axis=1))
+    return means
 
 
 def _krls(dependency: float) -> Krls:
     return Krls(kernel=KERNEL, step_size=Constant(0.5), ridge=0.0, dependency=dependency)
-
-
-def _claim(row: Row, found: Prediction) -> Claim:
-    if row.error is None:
-        return Claim(f"error of {row.label}", "", found.words, row.settings)
-    near = abs(decibels(found.squared) - row.error) <= row.near
-    published = f"{row.error:.2f} dB (demo_prediction)"
-    return Claim(f"error of {row.label}", published, found.words, row.settings, near)
-
-
-def _figure(found: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:
-    """Draw the errors over the samples, and KRLS's errors against the size of its dictionary."""
-    colors = (style.BLUE, style.VERMILLION, style.ORANGE, style.GREY, style.GREEN, style.PURPLE)
-    left = []
-    for (label, prediction), color, dash in zip(found.items(), colors, style.DASHES, strict=False):
-        means = prediction.squared.reshape(-1, WINDOW).mean(axis=1)
-        places = WINDOW * np.arange(1, len(means) + 1)
-        left.append(Curve(places, 10.0 * np.log10(means), color, label, dash))
-    right = []
-    for predictions, color, marker, dash, label in (
-        (ours, style.BLUE, "o", "-", "krls"),
-        (printed, style.VERMILLION, "X", "", "table 1 as it is printed"),
-    ):
-        errors = np.clip([decibels(each.squared) for each in predictions], None, 20.0)
-        right.append(Curve([each.order for each in predictions], errors, color, label, dash, marker, 5))
-    right.append(Curve(None, -40.17, style.BLACK, "published, nu = 1e-4", ":"))
-    limits = min(decibels(each.squared) for each in ours) - 5.0, 22.0
-    by_nu, error = "points of the dictionary M, nu from 0.01 down", "squared error (dB), 20 and more at the top"
-    mean = f"squared error, mean of {WINDOW} (dB)"
-    panels = [
-        Panel(left, "each filter with the demo's settings", "samples", mean),
-        Panel(right, "KRLS, by nu", by_nu, error, legend={}, axes={"ylim": limits}),
-    ]
-    figure = drawn(panels, (9.6, 4.4))
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
-    return figure

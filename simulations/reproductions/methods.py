@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,6 +14,7 @@ from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.reproductions import dkla
 from kernelswarm.simulations.reproductions.data_sets import HOUSING_FILE, housing
+from kernelswarm.simulations.reproductions.sheets import laid, tables
 from kernelswarm.simulations.running.simulation import simulate
 
 # Grids of values; a search goes on beyond their ends until the best value has worse ones on all sides.
@@ -34,7 +34,7 @@ class Axis:
     ----------
     name : str
         How tables call the key.
-    values : tuple of float
+    values : sequence of float
         In ascending order.
     ratio : float
         Above 1.
@@ -45,7 +45,7 @@ class Axis:
     """
 
     name: str
-    values: tuple[float, ...]
+    values: Sequence[float]
     ratio: float = 10.0
     unit: str = ""
     below_one: bool = False
@@ -74,34 +74,37 @@ class Grid:
 
     Attributes
     ----------
-    axes : tuple of Axis
-        One for each key.
-    table : callable
-        ``table(*values)`` gives the tables that are laid over an experiment.
+    axes : mapping of str to Axis
+        By the key's place in the tables, such as ``protocol.penalty``.
+    base : mapping
+        The tables of an experiment that they are laid over.
     """
 
-    axes: tuple[Axis, ...]
-    table: Callable[..., Table]
+    axes: Mapping[str, Axis]
+    base: Table
 
     @property
     def middle(self) -> Place:
         """The place of the middle values."""
-        return tuple(len(axis.values) // 2 for axis in self.axes)
+        return tuple(len(axis.values) // 2 for axis in self.axes.values())
 
     def at(self, place: Place) -> Table:
-        return self.table(*(axis.value(k) for axis, k in zip(self.axes, place, strict=True)))
+        """Return the tables with the values at a place."""
+        values = {path: axis.value(k) for (path, axis), k in zip(self.axes.items(), place, strict=True)}
+        return laid(self.base, values)
 
     def words(self, place: Place, tried: Collection[Place] | None = None) -> str:
         """Return the values at a place; with what was tried also beyond which of them nothing was.
 
         Examples
         --------
-        >>> grid = Grid((Axis("penalty", (0.1, 1.0)), Axis("step", (1.0,), unit=" x auto")), dict)
+        >>> axes = {"protocol.penalty": Axis("penalty", (0.1, 1.0)), "step": Axis("step", (1.0,), unit=" x auto")}
+        >>> grid = Grid(axes, {})
         >>> grid.words((1, 0)), grid.words((1, 0), [(0, 0), (1, 0), (1, 1)])
         ('penalty 1, step 1 x auto', 'penalty 1 (largest tried), step 1 x auto (least tried)')
         """
         parts = []
-        for key, axis in enumerate(self.axes):
+        for key, axis in enumerate(self.axes.values()):
             part = f"{axis.name} {axis.value(place[key]):g}{axis.unit}"
             if tried is not None:
                 lower, higher = (_moved(place, key, by) in tried for by in (-1, 1))
@@ -203,28 +206,7 @@ class Task(NamedTuple):
         return self.stream.get("name") == "drifting"
 
 
-def _regression(budgets: bool, **keys: Any) -> Task:
-    stream = {"name": "sine_regression", "noise": 0.5, **keys}
-    return Task(stream, {"kernel": {"name": "gaussian", "bandwidth": 0.1}}, budgets=budgets)
-
-
-STREAMS: dict[str, Task] = {
-    "one target": _regression(True),
-    "patches": _regression(True, split="patches", overlap=0.3),
-    "sensor field": Task(
-        {"name": "sensor_field", "noise": 1.0, "length": 2.0},
-        {"kernel": {"name": "gaussian", "bandwidth": 0.1}},
-        errors=OWN,
-        alike=False,
-        budgets=True,
-    ),
-    "drift": _regression(False, name="drifting", period=2000.0),
-    "label skew": Task(
-        {"name": "gaussian_mixture", "classes": 5, "split": "label_skew"},
-        {"kernel": {"name": "gaussian", "bandwidth": 0.7746}, "loss": "multiclass_logistic", "batch_size": 8},
-        classes=True,
-    ),
-}
+STREAMS: dict[str, Task] = {name: Task(**keys) for name, keys in tables("rivals")["streams"].items()}
 
 
 Family = Literal["alone", "one learner", "values", "vectors", "summaries", "nulls"]
@@ -303,8 +285,8 @@ class Method:
     def first(self, task: Task) -> list[Setting]:
         """Return the first setting on a task: the middle of each grid, with forgetting for moving targets."""
         settings = [Setting(grid, each.middle) for grid, each in enumerate(self.grids)]
-        forgets = [self.grids[setting.grid].axes[-1].name == "forgetting" for setting in settings]
-        return [setting for setting, forget in zip(settings, forgets, strict=True) if task.drifts or not forget]
+        names = [[axis.name for axis in grid.axes.values()] for grid in self.grids]
+        return [setting for setting in settings if task.drifts or "forgetting" not in names[setting.grid]]
 
     def table(self, setting: Setting) -> Table:
         """Return the tables of a setting and of the budget, laid over the experiment."""
@@ -317,207 +299,21 @@ class Method:
         return self.grids[setting.grid].words(setting.place, of_grid)
 
 
-STEP = Axis("step", (0.3, 1.0, 3.0), 10.0 / 3.0, " x auto")
-"""Factors on the step size that data suggest."""
-
-PENALTY = Axis("penalty", (0.1, 1.0, 10.0))
-SMALLER_PENALTY = Axis("penalty", (0.01, 0.1, 1.0))
-
-FORGETTING = Axis("forgetting", (0.98,), 4.0, below_one=True)
-"""By the ratio a search goes to four times as long a memory, or to a quarter of it."""
-
-
-def _grid(base: Table, **axes: Axis) -> Grid:
-    """Return the grid of axes by where their values go: ``protocol__penalty`` is a key of the protocol's table."""
-
-    def table(*values: float) -> Table:
-        tables = deepcopy(dict(base))
-        for place, value in zip(axes, values, strict=True):
-            *outer, key = place.split("__")
-            inner = tables
-            for name in outer:
-                inner = inner.setdefault(name, {})
-            inner[key] = value
-        return tables
-
-    return Grid(tuple(axes.values()), table)
-
-
-def _over(protocol: str, penalty: Axis | None = None, learner: Table | None = None, **keys: Any) -> tuple[Grid, ...]:
-    """Return every pair of a penalty of the protocol, if it has one, and a factor on the step size."""
-    base = {"protocol": {"name": protocol, **keys}, "learner": {"step_size": {"name": "auto"}, **(learner or {})}}
-    penalties = {} if penalty is None else {"protocol__penalty": penalty}
-    return (_grid(base, **penalties, learner__step_size__scale=STEP),)
-
-
-def _solving(values: Axis, forgetting: Axis, **protocol: Any) -> tuple[Grid, ...]:
-    """Return values of the key of a protocol that solves for all samples, and others together with forgetting."""
-    base = {"protocol": protocol, "learner": {"step_size": {"name": "auto", "scale": 1.0}}}
-    place = f"protocol__{values.name}"
-    return _grid(base, **{place: values}), _grid(base, **{place: forgetting}, protocol__forgetting=FORGETTING)
-
-
-def _second_order(learner: str, **protocol: Any) -> tuple[Grid, ...]:
-    """Return every pair of a penalty, which consensus has, and a ridge, or forgetting where the learner can."""
-    base = {"protocol": protocol}
-    penalties = {"protocol__penalty": PENALTY} if protocol["name"] == "consensus" else {}
-    ridge = _grid(base, **penalties, learner__ridge=Axis("ridge", (0.05, 0.5)))
-    forgetting = _grid(base, **penalties, learner__forgetting=FORGETTING)
-    return (ridge,) if learner == "krls" else (ridge, forgetting)
-
-
-PROXIMITY = _grid(
-    {
-        "protocol": {"name": "proximity", "gamma": {"name": "adaptive"}},
-        "learner": {"step_size": {"name": "auto"}},
-    },
-    protocol__gamma__scale=Axis("scale", (0.5, 1.0, 2.0), 2.0),
-    learner__step_size__scale=STEP,
-)
-BATCH = _grid(
-    {"learner": {}},
-    protocol__coupling=Axis("coupling", (0.01, 0.3, 3.0)),
-    protocol__ridge=Axis("ridge", (1e-7, 1e-5, 1e-4)),
-)
-MEANS: Table = {"protocol": {"name": "summaries"}, "learner": {}}
-SUMMARIES = (
-    _grid(MEANS, protocol__resolution=Axis("resolution", (0.1, 0.2, 0.4), 2.0)),
-    _grid(MEANS, learner__forgetting=FORGETTING),
-)
-
-EACH: Table = {"features": 20}
-"""Of each of the five kernels of Raker: as many in all as others have of one."""
-RIDGES = Axis("ridge", (0.1, 1.0, 10.0)), Axis("ridge", (1.0,))
-STATISTICS = (_grid({"protocol": {"name": "statistics"}, "learner": {}}, protocol__ridge=RIDGES[0]),)
-
-
-def _budgets(tables: Iterable[Mapping[str, Mapping[str, float]]]) -> dict[str, Table]:
-    """Return tables by their words: ``{"protocol": {"every": 5}}`` by "every 5"."""
-    return {
-        ", ".join(f"{key} {value:g}" for keys in each.values() for key, value in keys.items()): each for each in tables
+def _methods() -> Iterator[Method]:
+    """Yield the methods of the sheet, each with its budgets."""
+    sheet = tables("rivals")
+    axes = {
+        name: Axis(**{"name": name, **keys, "values": tuple(keys["values"])}) for name, keys in sheet["axes"].items()
     }
+    for words, keys in sheet["methods"].items():
+        base, places = keys["base"], keys["grids"]
+        grids = tuple(Grid({place: axes[name] for place, name in each.items()}, base) for each in places)
+        budgets = sheet["budgets"].get(keys.get("budgets"), {})
+        others = {key: value for key, value in keys.items() if key != "base"}
+        yield from Method(words, **{**others, "grids": grids, "budgets": budgets}).with_budgets()
 
 
-VALUES = {
-    f"edges {share:g}": {"topology": {"schedule": {"name": "activation", "probability": share}}}
-    for share in (0.2, 0.04)
-}
-"""Each edge is there for this share of the rounds, drawn at random."""
-WEIGHTS = _budgets(
-    {"learner": {"features": features}, "protocol": {"every": every}}
-    for features, every in ((100, 5), (20, 5), (20, 25))
-)
-FEWER = _budgets({"learner": {"features": features}} for features in (50, 20))
-FEWER_EACH = _budgets({"learner": {"features": features}} for features in (10, 4))
-"""Of what cannot wait between messages."""
-LANDMARKS = _budgets(
-    {"learner": {"landmarks": landmarks}, "protocol": {"every": every}}
-    for landmarks, every in ((100, 5), (20, 5), (20, 25))
-)
-EXCHANGES = _budgets(
-    {"learner": {"features": features}, "protocol": {"exchanges": exchanges}}
-    for features, exchanges in ((100, 1), (20, 4), (20, 1))
-)
-"""Exchanges of DRFGP in a round."""
-CELLS = _budgets(
-    {"protocol": {"cells": cells, "growth": growth}} for cells, growth in ((20, 4.0), (10, 1.0), (10, 4.0))
-)
-SUMS = _budgets(
-    {"learner": {"features": features}, "protocol": {"every": every}}
-    for features, every in ((100, 250), (20, 100), (20, 250), (10, 250))
-)
-
-
-SECOND_ORDER: tuple[tuple[str, Family, Table, Mapping[str, Table]], ...] = (
-    ("isolated", "alone", {"name": "isolated"}, {}),
-    ("consensus", "values", {"name": "consensus"}, VALUES),
-    ("replay", "values", {"name": "consensus", "replay": 1}, VALUES),
-    ("certainty", "values", {"name": "consensus", "replay": 1, "certainty": 4.0}, VALUES),
-    ("flooding", "nulls", {"name": "flooding"}, _budgets([{"protocol": {"share": 0.3}}])),
-    ("flooding a tenth", "nulls", {"name": "flooding", "share": 0.1}, _budgets([{"protocol": {"share": 0.03}}])),
-    ("centralized", "one learner", {"name": "centralized"}, {}),
-)
-
-
-def _second_order_methods() -> Iterator[Method]:
-    """Yield every protocol of SECOND_ORDER with every learner that steps to the second order.
-
-    The last of them keeps most points: it has no budgets, and is not flooded nor centralized.
-    """
-    for words, family, protocol, budgets in SECOND_ORDER:
-        for learner in ("newton", "rls"):
-            yield Method(
-                f"{words}, {learner}",
-                family,
-                learner,
-                _second_order(learner, **protocol),
-                budgets,
-                alike_only=family == "nulls",
-                small_only=(words, learner) == ("flooding", "newton"),
-            )
-        if family in ("alone", "values"):
-            yield Method(f"{words}, krls", family, "krls", _second_order("krls", **protocol), small_only=True)
-
-
-def _sending_weights() -> Iterator[Method]:
-    """Yield the protocols that send weights."""
-    first_order: dict[str, tuple[Axis | None, Table, Mapping[str, Table]]] = {
-        "diffusion": (None, {"protocol": "diffusion"}, WEIGHTS),
-        "diffusion, adaptive": (None, {"protocol": "diffusion", "combination": "adaptive"}, WEIGHTS),
-        "gradient tracking": (None, {"protocol": "gradient_tracking"}, WEIGHTS),
-        "ODKLA": (SMALLER_PENALTY, {"protocol": "odkla"}, FEWER),
-        "multitask": (PENALTY, {"protocol": "multitask"}, WEIGHTS),
-        "MOCHA": (PENALTY, {"protocol": "mocha"}, WEIGHTS),
-        "Ditto": (PENALTY, {"protocol": "ditto"}, WEIGHTS),
-    }
-    for words, (penalty, keys, budgets) in first_order.items():
-        yield Method(words, "vectors", "random_features", _over(penalty=penalty, **keys), budgets)
-    landmarks = _over("diffusion", learner={"landmarks": 100})
-    yield Method("diffusion, Nystroem", "vectors", "shared_nystroem", landmarks, LANDMARKS)
-    solvers = {
-        "DKLA": (_solving(SMALLER_PENALTY, Axis("penalty", (0.1, 1.0)), name="dkla"), WEIGHTS),
-        "diffusion RLS": (_solving(*RIDGES, name="diffusion_rls"), WEIGHTS),
-        "DRFGP": (_solving(*RIDGES, name="drfgp", exchanges=4), EXCHANGES),
-    }
-    for words, (grids, budgets) in solvers.items():
-        yield Method(words, "vectors", "random_features", grids, budgets, squared_only=True)
-    domkl = _over("domkl", SMALLER_PENALTY, EACH)
-    yield Method("DOMKL", "vectors", "raker", domkl, FEWER_EACH, squared_only=True)
-    yield Method(
-        "DeKRR-DDRF", "vectors", "random_features", (BATCH,), FEWER, squared_only=True, fixed_only=True, batch=True
-    )
-
-
-METHODS: dict[str, Method] = {
-    method.words: method
-    for plain in (
-        Method("isolated, POLK", "alone", "polk", _over("isolated")),
-        Method("consensus, POLK", "values", "polk", _over("consensus", PENALTY), VALUES),
-        Method("proximity, POLK", "values", "polk", (PROXIMITY,), VALUES),
-        Method("stacking, POLK", "values", "polk", _over("stacking"), VALUES),
-        *_second_order_methods(),
-        Method("centralized, POLK", "one learner", "polk", _over("centralized")),
-        Method("isolated, features", "alone", "random_features", _over("isolated")),
-        Method("consensus, features", "values", "random_features", _over("consensus", PENALTY), VALUES),
-        Method("isolated, Raker", "alone", "raker", _over("isolated", learner=EACH)),
-        Method("isolated, AdaRaker", "alone", "adaraker", _over("isolated", learner=EACH)),
-        Method("consensus, Raker", "values", "raker", _over("consensus", PENALTY, EACH)),
-        Method("summaries, newton", "summaries", "newton", SUMMARIES, CELLS),
-        Method("summaries, rls", "summaries", "rls", SUMMARIES, CELLS),
-        Method(
-            "statistics",
-            "nulls",
-            "random_features",
-            STATISTICS,
-            SUMS,
-            squared_only=True,
-            fixed_only=True,
-            alike_only=True,
-        ),
-        *_sending_weights(),
-    )
-    for method in plain.with_budgets()
-}
+METHODS: dict[str, Method] = {method.words: method for method in _methods()}
 
 
 def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, Array]:
@@ -561,18 +357,6 @@ TEST_FRACTION = 0.2
 
 BANDWIDTH = 2.0
 """For inputs of standard deviation 1, eight of them."""
-
-WITH_HOUSING = (
-    "Housing: longitude and latitude are cut into as many boxes with equally many houses as there are nodes. The boxes "
-    "are given out as the nodes lie, so that neighbours know areas side by side. A fifth of each node's rows is kept "
-    f"for testing, of the others it learns from {ROUNDS}, one a round. Errors are those on the test rows of all areas, "
-    "or on a node's own. They are shares of the targets' variance, for no target is known without noise. Inputs and "
-    f"targets are standardised, the kernel's bandwidth is {BANDWIDTH:g}. Methods are tuned on one half of the rows, "
-    "drawn once and for all, and measured on the other. Each error has the settings that are best by it. Forgetting is "
-    "left out, since no target moves. Networks with krls, and newton that learns from all samples at every node, keep "
-    "most of the points here. They take half a minute a run and more, and have no row."
-)
-WITHOUT_HOUSING = "California housing by location is left out: its data is not at hand."
 
 
 def housing_by_location(data: Path) -> Task:

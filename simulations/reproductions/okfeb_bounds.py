@@ -12,20 +12,11 @@ from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import MovingAverage
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    mean_curve,
-    notes,
-)
-from kernelswarm.simulations.reproductions.walks import listed, named
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
+from kernelswarm.simulations.reproductions.walks import named
 
+SHEET = Sheet("okfeb-bounds", globals())
 KERNEL = Gaussian(1.0)
 RANKS, FOLLOWED, FRESH = (5, 10, 20, 40), 1000, 20_000
 """Dimensions of the subspaces, samples that they follow, and samples for expectations."""
@@ -68,12 +59,22 @@ def reproduce(request: Request) -> Reproduction:
     by_draw = np.array(found).swapaxes(0, 1)
     arrays = {"ranks": np.array(RANKS, dtype=np.float64), "mean_residual": np.array(means)}
     arrays |= named("", Mismatch._fields, by_draw)
-    return Reproduction(
-        _claims(arrays),
-        notes("okfeb-bounds", globals(), ranks=", ".join(map(str, RANKS)), draws=draws),
-        {"okfeb_bounds": _figure(arrays)},
+    said = SHEET.given(
         arrays,
+        {f"{name}_share": arrays[name] / arrays[f"{name}_bound"] for name in ("gram", "classifier", "ridge")},
+        draws=draws,
+        confidence=1.0 - RISK,
+        squares=arrays["ridge"] ** 2,
+        squares_share=arrays["ridge"] ** 2 / arrays["ridge_bound"],
     )
+    claims = said.claims(
+        gram=holds_as_often(arrays["gram"], arrays["gram_bound"]),
+        classifier=holds_as_often(arrays["classifier"], arrays["classifier_bound"]),
+        decisions=arrays["decisions"].max() < EQUAL,
+        squares=holds_as_often(arrays["ridge"] ** 2, arrays["ridge_bound"]),
+        ridge=holds_as_often(arrays["ridge"], arrays["ridge_bound"]),
+    )
+    return said.found(claims, arrays)
 
 
 def spheres(samples: int, generator: np.random.Generator) -> tuple[Array, Array]:
@@ -155,52 +156,3 @@ def decisions(approximate: Array, features: Array, labels: Array) -> float:
 def holds_as_often(measured: Array, bound: Array, risk: float = RISK) -> bool:
     """Tell whether at every rank the share of draws in which a value exceeds its bound is at most the given risk."""
     return bool(((measured > bound).mean(axis=0) <= risk).all())
-
-
-def _claims(arrays: dict[str, Array]) -> list[Claim]:
-    ranks = arrays["ranks"]
-    setting = f"N = {SIZE}, probability {1.0 - RISK:g}"
-    with_ridge = f"{setting}, lambda = {RIDGE:g}"
-
-    def bounded(quantity: str, place: str, settings: str, measured: Array, bound: Array) -> Claim:
-        share = float((measured / bound).max())
-        text = f"{listed(measured, ranks)}; at most {share:.2g} of the bound in any draw"
-        published = f"at most {listed(bound, ranks)} {place}"
-        return Claim(quantity, published, text, settings, holds_as_often(measured, bound))
-
-    gram, classifier, ridge = ((arrays[name], arrays[f"{name}_bound"]) for name in ("gram", "classifier", "ridge"))
-    no_intercept = f"{setting}, C = {COST:g}, no intercept"
-    squares, norm = "(eq. 40, proposition 7)", "(eq. 41, its proof: the norm, not its square)"
-    largest = arrays["decisions"].max()
-    return [
-        bounded("||K - K^||_F / N", "(eq. 27, proposition 4)", setting, *gram),
-        bounded("||w - w^||^2 of the classifiers", "(eq. 36, proposition 5)", no_intercept, *classifier),
-        Claim(
-            "decision values of a machine on K^ and of a linear one on z",
-            "the same (proposition 6)",
-            f"differ by at most {largest:.1e} of the largest",
-            f"N = {SIZE}, z = K_S^(1/2) A q",
-            bool(largest < EQUAL),
-        ),
-        bounded("||beta - beta^||^2 of ridge regression", squares, with_ridge, ridge[0] ** 2, ridge[1]),
-        bounded("||beta - beta^|| of ridge regression", norm, with_ridge, *ridge),
-    ]
-
-
-def _figure(arrays: dict[str, Array]) -> Figure:
-    ranks = arrays["ranks"]
-    titles = {
-        "gram": "kernel matrix (prop. 4)",
-        "classifier": "classifiers (prop. 5)",
-        "ridge": "ridge regression (prop. 7)",
-    }
-    panels = []
-    for quantity, title in titles.items():
-        measured, bound = arrays[quantity], arrays[f"{quantity}_bound"][0]
-        band = measured.min(axis=0), measured.max(axis=0)
-        curves = [
-            Curve(ranks, bound, style.GREY, "bound", "--"),
-            mean_curve(ranks, measured, style.BLUE, "measured", marker="o", band=band),
-        ]
-        panels.append(Panel(curves, title, "rank r", log="y", legend={}))
-    return drawn(panels, (9.5, 3.2))

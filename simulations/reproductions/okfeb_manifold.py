@@ -16,18 +16,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import Normalized
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    beyond,
-    drawn,
-    errs_more,
-    notes,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.data_sets import MOTIONS, MOTIONS_FILE, motions
 from kernelswarm.simulations.reproductions.okfeb_spheres import (
     LAMBDA,
@@ -37,26 +26,13 @@ from kernelswarm.simulations.reproductions.okfeb_spheres import (
     inverse_root,
     mismatches,
 )
+from kernelswarm.simulations.reproductions.sheets import Sheet, tables
+
+SHEET = Sheet("okfeb-manifold", globals())
 
 
-class Activity(NamedTuple):
-    """An activity of table I: its name, and the mean fit with beta = 1, with 0.9, and first in, first out."""
-
-    name: str
-    published: tuple[float, float, float]
-
-
-ACTIVITIES = {
-    4: Activity("walking", (0.099, 0.074, 0.074)),
-    5: Activity("running", (0.227, 0.187, 0.187)),
-    6: Activity("cycling", (0.058, 0.028, 0.028)),
-    7: Activity("Nordic walking", (0.130, 0.103, 0.103)),
-    12: Activity("ascending stairs", (0.079, 0.063, 0.063)),
-    13: Activity("descending stairs", (0.094, 0.066, 0.065)),
-    16: Activity("vacuum cleaning", (0.045, 0.029, 0.029)),
-    24: Activity("rope jumping", (0.272, 0.238, 0.238)),
-}
-"""By their numbers in the file."""
+ACTIVITIES = {entry["number"]: {"name": name, **entry} for name, entry in tables(SHEET.name)["activities"].items()}
+"""By their numbers in the file: names, and the mean fits of table I with beta = 1, with .9, and first in, first out."""
 
 MEASUREMENTS = 129_200
 """N, as the paper has it."""
@@ -154,48 +130,24 @@ def _motion_matrices(points: Array, kernel: Gaussian, rank: int, generator: np.r
 def motion_claims(found: Followed, quick: bool) -> Iterator[Claim]:
     """Compare the paper's claims with the measurements."""
     kept = None if quick else abs(found.kept / MEASUREMENTS - 1.0) <= 0.02
-    yield Claim("measurements of subject 1", f"{MEASUREMENTS:,}", f"{found.kept:,}", "within 2%", kept)
+    yield SHEET.claim("measurements", kept, kept=found.kept)
     means = {width: by_activity(found, width) for width in WIDTHS}
-    for number, activity in ACTIVITIES.items():
-        measured = means[WIDTHS[0]].get(number)
-        if measured is None:
-            continue
-        yield Claim(
-            f"mean fit, {activity.name}",
-            f"{' / '.join(f'{value:.3f}' for value in activity.published)} (table I)",
-            " / ".join(f"{value:.3f}" for value in measured),
-            f"{' / '.join(RECENCIES)}; r = {MOTION_RANK}, B = {MOTION_BUDGET}, lower with β = 0.9 than with 1",
-            measured[1] < measured[0],
+    first = means[WIDTHS[0]]
+    for number, fits in first.items():
+        yield SHEET.claim(
+            "activity", fits[1] < fits[0], activity=ACTIVITIES[number], fits=fits, rules=" / ".join(RECENCIES)
         )
     for width, table in means.items():
         lower = sum(one > faded for one, faded, _ in table.values())
-        settings = f"bandwidth {width:g} times the median distance"
-        yield Claim(
-            f"activities that β = 0.9 follows better than 1, {settings}",
-            "all 8 (table I)",
-            f"{lower} of {len(table)}",
-            settings,
-            lower == len(table),
-        )
-    yield _hardest(means[WIDTHS[0]])
-    apart = max(abs(faded - first) for _, faded, first in means[WIDTHS[0]].values())
-    yield Claim(
-        "difference of β = 0.9 from FIFO",
-        "0.001 at most (table I)",
-        f"{apart:.4f} at most",
-        "the largest of all activities",
-        apart <= 0.001,
-    )
+        yield SHEET.claim("activities", lower == len(table), width=width, lower=lower, all=len(table))
+    hardest = [ACTIVITIES[number]["name"] for number in sorted(first, key=lambda number: -first[number][1])[:2]]
+    yield SHEET.claim("hardest", {*hardest} == {"rope jumping", "running"}, names=" and ".join(hardest))
+    apart = max(abs(faded - oldest) for _, faded, oldest in first.values())
+    yield SHEET.claim("apart", apart <= 0.001, apart=apart)
     for place, rank in enumerate(MOTION_RANKS):
         values = {name: line[place] for name, line in found.mismatches.items()}
-        rivals = [name for name in values if name.startswith("Nystroem")]
-        yield Claim(
-            f"mismatch of the kernel matrix, motions, r = {rank}",
-            "OK-FEB with β = 0.9 below all Nystroem (figure 8)",
-            ", ".join(f"{name} {value:.4f}" for name, value in values.items()),
-            f"B = 1.5 r, windows of {WINDOW}",
-            values["OK-FEB, β = 0.9"] < min(values[name] for name in rivals),
-        )
+        least = min(value for name, value in values.items() if name.startswith("Nystroem"))
+        yield SHEET.claim("motion matrix", values["OK-FEB, β = 0.9"] < least, rank=rank, values=values)
 
 
 def motion_arrays(found: Followed) -> dict[str, Array]:
@@ -215,21 +167,6 @@ def by_activity(found: Followed, width: float) -> dict[int, list[float]]:
     }
 
 
-def _hardest(means: Mapping[int, Sequence[float]]) -> Claim:
-    """Ask which activities are followed worst."""
-    hardest = sorted(means, key=lambda number: -means[number][1])[:2]
-    return Claim(
-        "the two activities with the largest fits",
-        "rope jumping and running (table I)",
-        " and ".join(ACTIVITIES[number].name for number in hardest),
-        "β = 0.9",
-        {ACTIVITIES[number].name for number in hardest} == {"rope jumping", "running"},
-    )
-
-
-STROKES = {"β = 1": (style.BLUE, "-"), "β = 0.9": (style.GREEN, "-."), "FIFO": (style.ORANGE, "--")}
-
-
 def smoothed(values: Array, size: int) -> tuple[Array, Array]:
     """Return the places where windows of so many values end, and the means over these."""
     smooth = np.convolve(values, np.full(size, 1.0 / size), "valid")
@@ -240,25 +177,15 @@ def draw_motions(found: Followed) -> Figure:
     """Draw the fits over time above the activities, and the mismatch against the rank."""
     codes = np.searchsorted(sorted(ACTIVITIES), found.activities)
     size = min(MOTION_SMOOTHED, len(codes))
-    fits = [
-        Curve(*smoothed(found.fits[WIDTHS[0]][name], size), color, name, dash, look={"linewidth": 1.0})
-        for name, (color, dash) in STROKES.items()
-    ]
-    colors, limits = (style.PURPLE, style.BLACK, style.BLUE, style.GREEN), {"ylim": (0.0, None)}
-    matrices = [
-        Curve(MOTION_RANKS, line, color, name, marker=marker, size=6)
-        for (name, line), color, marker in zip(found.mismatches.items(), colors, "pDos", strict=True)
-    ]
-    y = "‖K − ZZ'‖ / 100 over windows"
-    panels = [
-        Panel(fits, "", "measurements", f"fit ‖φ(x) − L q‖² (mean of {size})", axes=limits),
-        Panel(matrices, "", "rank r (B = 1.5 r)", y, legend={}, axes=limits),
-    ]
-    figure = drawn(panels, (10.4, 4.4), width_ratios=(2, 1))
+    said = SHEET.given({f"motion mismatch: {name}": line for name, line in found.mismatches.items()}, size=size)
+    for name, fits in found.fits[WIDTHS[0]].items():
+        ends, smooth = smoothed(fits, size)
+        said = said.given({f"motion fit: {name}": smooth}, motion_ends=ends)
+    figure = said.figure("motions", "pictures")
     left = figure.axes[0]
     beside = left.twinx()
     beside.plot(np.arange(len(codes)), codes, color=style.GREY, linewidth=0.8)
-    beside.set_yticks(range(len(ACTIVITIES)), [ACTIVITIES[number].name for number in sorted(ACTIVITIES)])
+    beside.set_yticks(range(len(ACTIVITIES)), [ACTIVITIES[number]["name"] for number in sorted(ACTIVITIES)])
     left.legend()
     return figure
 
@@ -297,26 +224,28 @@ def reproduce(request: Request) -> Reproduction:
             for name, found in matrix_errors(points, rank, every, draw).items():
                 rows = mismatches.setdefault(name, [[] for _ in ranks])
                 rows[ranks.index(rank)].append(found)
-    means = {name: np.mean(found, axis=0) for name, found in errors.items()}
     matrices = {name: np.array(rows) for name, rows in mismatches.items()}
     arrays = {"ranks": np.array(ranks, dtype=np.float64)}
     arrays |= {f"fit: {name}": np.array(found) for name, found in errors.items()}
     arrays |= {f"mismatch: {name}": found for name, found in matrices.items()}
-    table = claims(errors, matrices, ranks)
-    figures = {"fit": draw_fits(means), "mismatch": draw_mismatch(matrices, ranks)}
-    motions = "PAMAP2, the motions of figures 7 and 8 and table I, is not at hand."
+    said = SHEET.given(
+        arrays,
+        {f"smooth: {name}": smoothed(np.mean(found, axis=0), SMOOTHED)[1] for name, found in errors.items()},
+        {f"of draws: {name}": found.T for name, found in matrices.items()},
+        {f"deviation: {name}": found.std(axis=1, ddof=1) for name, found in matrices.items()},
+        ends=smoothed(np.zeros(2 * HALF), SMOOTHED)[0],
+        draws=draws,
+        every=every,
+        motions="PAMAP2, the motions of figures 7 and 8 and table I, is not at hand.",
+    )
+    table, figures = claims(errors, matrices, ranks), dict[str, Figure]()
     if request.data is not None:
         followed = follow(request)
-        table = [*table, *motion_claims(followed, request.quick)]
-        (motions,) = notes("motions")
+        table += motion_claims(followed, request.quick)
+        said = said.given(motions=SHEET.notes("motions")[0])
         figures["motions"] = draw_motions(followed)
         arrays |= motion_arrays(followed)
-    return Reproduction(
-        table,
-        notes("okfeb-manifold", draws=draws, every=every, motions=motions),
-        figures,
-        arrays,
-    )
+    return said.found(table, arrays, figures)
 
 
 def spheroids(generator: np.random.Generator) -> Array:
@@ -363,118 +292,46 @@ def claims(errors: Mapping[str, Sequence[Array]], matrices: Mapping[str, Array],
     return [*_fit_claims(errors), *_matrix_claims(matrices, ranks)]
 
 
-def _fit_claims(errors: Mapping[str, Sequence[Array]]) -> list[Claim]:
-    """Return the claims about the fits over time."""
+def _fit_claims(errors: Mapping[str, Sequence[Array]]) -> Iterator[Claim]:
+    """Yield the claims about the fits over time: less on the left, by more than the spread of the draws."""
     by_draw = {
         name: {when: np.array([line[part].mean() for line in found]) for when, part in PHASES.items()}
         for name, found in errors.items()
     }
-    for found in by_draw.values():
+    for name, found in by_draw.items():
         found["at rest"] = (found["before"] + found["after"]) / 2.0
-    settings = f"r = {RANK}, γ = 2, step 1/‖q‖; n 200-1000 / 1000-1200 / 1200-2000"
-    rows = [
-        Claim(
-            f"mean fit, {name}",
-            "",
-            " / ".join(f"{float(found[when].mean()):.3f} ± {float(np.std(found[when])):.2g}" for when in PHASES),
-            settings,
-        )
-        for name, found in by_draw.items()
-    ]
+        phases = " / ".join(f"{found[when].mean():.3f} ± {found[when].std():.2g}" for when in PHASES)
+        yield SHEET.claim("fit", name=name, phases=phases)
 
-    def compare(
-        quantity: str, published: str, left: Array, right: Array, how: str, holds: bool | None = None, less: bool = True
-    ) -> None:
-        """Write a row: less on the left, or more, by more than the spread of the draws, by default."""
-        measured = f"{left.mean():.3f} against {right.mean():.3f}, {beyond(list(left), list(right))}"
-        judged = errs_more(list(right), list(left)) if less else errs_more(list(left), list(right))
-        rows.append(Claim(quantity, published, measured, how, judged if holds is None else holds))
+    def less(
+        key: str, left: Array, right: Array, holds: bool | None = None, turned: bool = False, **values: Any
+    ) -> Claim:
+        pair = (left, right) if turned else (right, left)
+        judged = errs_more(*pair) if holds is None else holds
+        return SHEET.claim(key, judged, left=left, right=right, difference=beyond(left, right), **values)
 
     for times in (2, 5):
-        name = f"B = {times}r"
-        one, faded, first = (by_draw[f"{name}, {label}"] for label in RECENCIES)
-        compare(
-            f"rise of the fit at the change, {name}, β = 1",
-            "the error rises at n = 1000, then falls (figure 5)",
-            one["change"],
-            np.maximum(one["before"], one["after"]),
-            "1000-1200 against the larger of 200-1000 and 1200-2000",
-            less=False,
-        )
-        for other, values, better in (
-            ("FIFO", first, "better than FIFO, most with B = 2r"),
-            ("0.9", faded, "lower for β = 1"),
-        ):
-            quantity = f"β = 1 against {other} on a manifold at rest, {name}"
-            compare(quantity, better, one["at rest"], values["at rest"], "mean of 200-1000 and 1200-2000")
-        quantity = f"β = 0.9 against 1 during the change, {name}"
-        compare(quantity, "lower for β = 0.9", faded["change"], one["change"], "1000-1200")
+        one, faded, first = (by_draw[f"B = {times}r, {label}"] for label in RECENCIES)
+        worst = np.maximum(one["before"], one["after"])
+        yield less("rise", one["change"], worst, turned=True, times=times)
+        yield less("oldest", one["at rest"], first["at rest"], times=times)
+        yield less("faded", one["at rest"], faded["at rest"], times=times)
+        yield less("during", faded["change"], one["change"], times=times)
         batch = by_draw["batch"]["after"]
         best = min((one["after"], faded["after"]), key=lambda values: float(values.mean()))
-        compare(
-            f"OK-FEB against batch after the change, {name}",
-            "batch is worse than B = 5r, similar to B = 2r",
-            best,
-            batch,
-            "1200-2000, the better β; similar: within a quarter",
-            None if times == 5 else bool(abs(best.mean() / batch.mean() - 1.0) < 0.25),
-        )
-    return rows
+        similar = None if times == 5 else bool(abs(best.mean() / batch.mean() - 1.0) < 0.25)
+        yield less("batch", best, batch, similar, times=times)
 
 
 def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Iterator[Claim]:
     """Return the claims about the kernel matrix, for each rank against each family of rivals."""
     ours = [name for name in matrices if name in TRACKINGS]
     for place, rank in enumerate(ranks):
-        values = {name: float(found[place].mean()) for name, found in matrices.items()}
+        draws = {name: found[place] for name, found in matrices.items()}
+        values = {name: float(np.mean(found)) for name, found in draws.items()}
         least = min(ours, key=values.__getitem__)
         for family in ("KPCA", "Nystroem"):
-            rivals = [name for name in matrices if name.startswith(family)]
-            nearest = min(rivals, key=values.__getitem__)
-            theirs, own = (list(matrices[name][place]) for name in (nearest, least))
-            yield Claim(
-                f"mismatch of the kernel matrix, r = {rank}, against {family}",
-                "OK-FEB below KPCA and all Nystroem (figure 6)",
-                f"{least} {values[least]:.4f}; "
-                + ", ".join(f"{name} {values[name]:.4f}" for name in rivals)
-                + f"; to the nearest {beyond(theirs, own)}",
-                f"B = {2 * rank}, windows of 100 samples, the best of {len(ours)} settings of OK-FEB",
-                errs_more(theirs, own),
-            )
-
-
-def draw_fits(means: Mapping[str, Array]) -> Figure:
-    """Draw the fits over time, averaged over windows of 200 samples, one panel for each budget."""
-    panels = []
-    for times in (2, 5):
-        curves = []
-        for label, (color, dash) in {**STROKES, "batch": (style.BLACK, ":")}.items():
-            name = label if label == "batch" else f"B = {times}r, {label}"
-            curves.append(Curve(*smoothed(means[name], SMOOTHED), color, label, dash))
-        curves.append(Curve(HALF, None, style.GREY, look={"linewidth": 0.8}))
-        first = times == 2
-        y = "fit ‖φ(x) − L q‖² (mean of 200)" if first else ""
-        limits = {} if first else {"ylim": (0.0, None)}  # of both, once both are drawn
-        panels.append(Panel(curves, f"B = {times}r", "samples n", y, axes=limits))
-    return drawn(panels, (8.6, 3.4), below=4, sharey=True)
-
-
-def draw_mismatch(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Figure:
-    """Draw each method's mismatch of the kernel matrix against the rank, with the draws' standard deviation."""
-    palette = (
-        style.BLACK,
-        style.PURPLE,
-        style.SKY,
-        style.BLUE,
-        style.GREEN,
-        style.ORANGE,
-        style.VERMILLION,
-        style.GREY,
-    )
-    dashes, look = (":", ":", ":", "-", "-.", "--", "-", "-"), {"elinewidth": 0.8}
-    curves = [
-        Curve(ranks, found.mean(axis=1), color, name, dash, marker, 5, look, spread=found.std(axis=1, ddof=1))
-        for (name, found), color, marker, dash in zip(matrices.items(), palette, "DPXo^svp", dashes, strict=True)
-    ]
-    y, limits = "‖K − ZZ'‖ / 100 over windows", {"ylim": (0.0, None)}
-    return drawn([Panel(curves, "", "rank r (B = 2r)", y, legend={}, axes=limits)], (6.4, 3.8))
+            rivals = {name: value for name, value in values.items() if name.startswith(family)}
+            pair = draws[min(rivals, key=rivals.__getitem__)], draws[least]
+            of = SHEET.given(rank=rank, family=family, least={least: values[least]}, rivals=rivals, size=2 * rank)
+            yield of.claim("matrix", errs_more(*pair), difference=beyond(*pair), ours=ours)

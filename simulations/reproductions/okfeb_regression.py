@@ -6,7 +6,7 @@ import math
 import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,6 @@ from kernelswarm.simulations.reproductions.contract import (
     beyond,
     drawn,
     errs_more,
-    notes,
 )
 from kernelswarm.simulations.reproductions.data_sets import (
     ADULT,
@@ -44,10 +43,14 @@ from kernelswarm.simulations.reproductions.data_sets import (
     slices,
     years,
 )
+from kernelswarm.simulations.reproductions.sheets import Sheet, tables
+from kernelswarm.simulations.reproductions.walks import predicted
+
+SHEET = Sheet("okfeb-regression", globals())
+
 
 STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 0.8)
 REGULARIZATION = 1e-6
-DIVERGED = 1e8
 BLOCKS = 20
 """Parts of a stream whose mean errors are compared in pairs, where there is one stream."""
 
@@ -55,18 +58,6 @@ PRINTED = ("BOGD", "Forgetron", "Projectron", "BPA")
 """The budgeted learners of the paper's figure."""
 
 STROKES = (style.BLUE, style.SKY, style.PURPLE, style.BLACK, style.ORANGE, style.GREEN, style.GREY, style.VERMILLION)
-
-
-@dataclass(frozen=True)
-class Method:
-    """A learner of the table: what it is called, its part, the keys of its own, whether its size is fixed, and its step
-    in words where that is one of those keys."""
-
-    label: str
-    part: str
-    keys: Mapping[str, Any]
-    budgeted: bool = True
-    step: str = ""
 
 
 class TunedCurve(NamedTuple):
@@ -78,48 +69,32 @@ class TunedCurve(NamedTuple):
     order: int
 
 
-def made(method: Method, step_size: float, bandwidth: float) -> Learner:
+def made(keys: Mapping[str, Any], step_size: float, bandwidth: float) -> Learner:
     """Build a learner; the linear one has no kernel."""
-    keys = {"name": method.part, "step_size": step_size, "regularization": REGULARIZATION, **method.keys}
-    kernel = {"name": "gaussian", "bandwidth": bandwidth}
-    learner: Learner = build("learner", keys if method.part == "linear" else {**keys, "kernel": kernel})
+    kernel = {} if keys["name"] == "linear" else {"kernel": {"name": "gaussian", "bandwidth": bandwidth}}
+    learner: Learner = build("learner", {"step_size": step_size, "regularization": REGULARIZATION, **keys, **kernel})
     return learner
 
 
 def best_learning_curve(
-    method: Method, points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]
+    keys: Mapping[str, Any], points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]
 ) -> TunedCurve:
     """Learn the whole sequence with the step size and the bandwidth that err least on its beginning."""
-    affine = method.part == "linear"
+    inputs, widths = (points.shape[1], bandwidths[:1]) if keys["name"] == "linear" else (1, bandwidths)
     trials = {}
-    for step_size in STEP_SIZES:
-        for bandwidth in bandwidths[:1] if affine else bandwidths:
-            setting = (step_size / points.shape[1] if affine else step_size), bandwidth
-            trials[setting] = float(np.mean(learn(made(method, *setting), points[:tuning], targets[:tuning])[0]))
-    return timed(method, points, targets, *min(trials, key=trials.__getitem__))
+    for setting in product((step_size / inputs for step_size in STEP_SIZES), widths):
+        errors, _ = predicted(made(keys, *setting), points[:tuning], targets[:tuning])
+        trials[setting] = float(np.mean(errors))
+    return timed(keys, points, targets, *min(trials, key=trials.__getitem__))
 
 
-def timed(method: Method, points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCurve:
-    """Learn the whole sequence with a step size and a bandwidth."""
+def timed(keys: Mapping[str, Any], points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCurve:
+    """Learn the whole sequence with a step size and a bandwidth; a step of the learner's own is that of Pegasos."""
     start = time.process_time()
-    errors, order = learn(made(method, step_size, bandwidth), points, targets)
-    words = "" if method.part == "linear" else f", bandwidth {bandwidth:.3g}"
-    step = method.step or f"step size {step_size:.3g}"
-    return TunedCurve(errors, time.process_time() - start, f"{step}{words}", order)
-
-
-def learn(learner: Learner, points: Array, targets: Array) -> tuple[Array, int]:
-    """Predict, then learn, sample by sample; returns the errors, infinite once it diverged, and the order."""
-    state, loss = learner.init(points.shape[1], 1), learner.loss
-    errors = np.full(len(points), math.inf)
-    for n in range(len(points)):
-        own = learner.evaluate(state, points[n : n + 1])
-        errors[n] = float((loss.decide(own.values)[0, 0] - targets[n, 0]) ** 2)
-        if not errors[n] < DIVERGED:
-            errors[n:] = math.inf
-            break
-        learner.step(state, [own], [learner.gradient(state, own, targets[n : n + 1])], None, targets[n : n + 1])
-    return errors, learner.function(state).order
+    errors, order = predicted(made(keys, step_size, bandwidth), points, targets)
+    step = "Pegasos" if "step_size" in keys else f"step size {step_size:.3g}"
+    words = "" if keys["name"] == "linear" else f", bandwidth {bandwidth:.3g}"
+    return TunedCurve(errors, time.process_time() - start, step + words, order)
 
 
 def shown(error: float) -> str:
@@ -134,30 +109,29 @@ def curve(errors: Array) -> Array:
 
 
 def claims(
-    name: str, methods: Sequence[Method], budget: int, learning_curves: Mapping[str, TunedCurve], published: str
+    name: str, methods: Mapping[str, Any], budget: int, learning_curves: Mapping[str, TunedCurve]
 ) -> Iterator[Claim]:
     """Compare the paper's claims on a data set with the measurements, each learner first, then all together."""
-    errors = {label: float(np.mean(learning_curve.errors)) for label, learning_curve in learning_curves.items()}
-    for label, learning_curve in learning_curves.items():
-        yield Claim(
-            f"progressive error, {label}, {name}",
-            "",
-            f"{shown(errors[label])}; {1e6 * learning_curve.seconds / len(learning_curve.errors):.0f} µs a sample",
-            f"{learning_curve.settings}, order {learning_curve.order}",
-        )
-    budgeted = [method.label for method in methods if method.budgeted and method.part != "okfeb"]
+    errors = {label: float(np.mean(found.errors)) for label, found in learning_curves.items()}
+    for label, found in learning_curves.items():
+        cost = 1e6 * found.seconds / len(found.errors)
+        of = SHEET.given(label=label, name=name, settings=found.settings, order=found.order)
+        yield of.claim("error", error=shown(errors[label]), cost=cost)
+    unbudgeted = tables(SHEET.name)["unbudgeted"]
+    budgeted = [label for label, keys in methods.items() if label not in unbudgeted and keys["name"] != "okfeb"]
     for who, rivals in (("the figure's budgeted learners", PRINTED), ("all budgeted learners here", budgeted)):
         others = {label: error for label, error in errors.items() if label in rivals}
         best = min(others, key=others.__getitem__)
         theirs, own = (_blocks(learning_curves[label].errors) for label in (best, "OK-FEB"))
         known = np.all(np.isfinite(theirs)) and np.all(np.isfinite(own))
-        yield Claim(
-            f"OK-FEB against {who}, {name}",
-            published,
-            f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})"
-            + (f", {beyond(theirs, own)}" if known else ""),
-            f"B = {budget}, {len(learning_curves[best].errors):,} samples; the best of {', '.join(others)}",
+        difference = f", {beyond(theirs, own)}" if known else ""
+        of = SHEET.given(who=who, name=name, budget=budget, others=", ".join(others), beyond=difference, best=best)
+        yield of.claim(
+            "rivals",
             errs_more(theirs, own) if known else errors["OK-FEB"] < others[best],
+            own=errors["OK-FEB"],
+            least=others[best],
+            samples=len(learning_curves[best].errors),
         )
 
 
@@ -199,33 +173,10 @@ def draw(learning_curves: Mapping[str, Mapping[str, TunedCurve]], unit: str = "p
 # Online classification of Adult: features on a budget beside other learners (OKFEB figure 9a).
 
 ADULT_NAME = "Adult"
-ADULT_RANK, ADULT_BUDGET, ADULT_WIDTH, COST = 50, 60, math.sqrt(0.5 * 20.0), 10.0
-"""Of table II: B = 1.2 r, gamma = 2 s^2 = 20, and C, the weight of the mean hinge loss beside half of ||w||^2."""
+ADULT_BUDGET, ADULT_WIDTH = 60, math.sqrt(0.5 * 20.0)
+"""Of table II: B = 1.2 r and gamma = 2 s^2 = 20."""
 
-_FEATURES = {"loss": "hinge", "rank": ADULT_RANK, "budget_size": ADULT_BUDGET, "censoring_from": "budget"}
-_PUBLISHED = {**_FEATURES, "follow": False, "coordinates": "points"}
-_PEGASOS = {"regularization": 1.0 / COST, "step_size": {"name": "diminishing", "initial": 0.5 * COST, "offset": 2.0}}
-_HINGE = {"loss": "hinge", "budget_size": ADULT_BUDGET}
-_MISTAKES = {**_HINGE, "insensitivity": 0.0}
-
-ADULT_METHODS = (
-    Method("OK-FEB", "okfeb", {**_PUBLISHED, **_PEGASOS}, step="Pegasos"),
-    Method("OK-FEB, constant step", "okfeb", _PUBLISHED),
-    Method("OK-FEB, weights follow", "okfeb", _FEATURES),
-    Method("POLK", "polk", {"loss": "hinge", "budget": {"target_order": ADULT_BUDGET, "alpha": 0.1}}),
-    Method("Nystroem", "nystroem", {"loss": "hinge", "landmarks": ADULT_BUDGET}),
-    Method("random features", "random_features", {"loss": "hinge", "features": ADULT_BUDGET}),
-    Method("BSGD, removal", "bsgd", _HINGE),
-    Method("BSGD, merging", "bsgd", {**_HINGE, "maintenance": "merging"}),
-    Method("dual space", "dual_sgd", {**_HINGE, "features": ADULT_BUDGET}),
-    Method("BOGD", "bogd", {**_HINGE, "weight_bound": 1.0}),
-    Method("BPA", "bpa", {**_MISTAKES, "aggressiveness": 1.0}),
-    Method("Forgetron", "forgetron", _MISTAKES),
-    Method("Projectron", "projectron", _MISTAKES),
-    Method("perceptron", "perceptron", {"loss": "hinge", "insensitivity": 0.0}, budgeted=False),
-    Method("NORMA", "norma", _HINGE),
-    Method("OGD", "ogd", {"loss": "hinge"}, budgeted=False),
-)
+METHODS, AS_PRINTED, ADULT_METHODS = (tables(SHEET.name)[name] for name in ("methods", "printed", "adult_learners"))
 
 
 def on_adult(request: Request, tuning: int) -> dict[str, TunedCurve]:
@@ -236,12 +187,12 @@ def on_adult(request: Request, tuning: int) -> dict[str, TunedCurve]:
     order = np.random.default_rng((request.seed, 0)).permutation(len(points))[: 1500 if request.quick else len(points)]
     points, targets = points[order], targets[order]
     found = {}
-    for number, method in enumerate(ADULT_METHODS):
-        request.tell(f"{ADULT_NAME}, {method.label}", number / len(ADULT_METHODS))
-        found[method.label] = (
-            timed(method, points, targets, math.nan, ADULT_WIDTH)
-            if method.step
-            else best_learning_curve(method, points, targets, tuning, [ADULT_WIDTH])
+    for label in request.each(ADULT_METHODS, f"{ADULT_NAME}, {{}}".format):
+        keys = ADULT_METHODS[label]
+        found[label] = (
+            timed(keys, points, targets, math.nan, ADULT_WIDTH)
+            if "step_size" in keys
+            else best_learning_curve(keys, points, targets, tuning, [ADULT_WIDTH])
         )
     return found
 
@@ -254,41 +205,10 @@ DATA = f"{BOTH}; used too where they are there: {SLICES}, {YEARS}, {ADULT}"
 FILES = (HOUSING_FILE, "air_quality.mat")
 FURTHER = {"Slice": (SLICES_FILE, slices), "Year": (YEARS_FILE, years)}
 MOST = 20_000
-RANK, BUDGET = 20, 30  # B = 1.5 r, as the paper's for CADATA
+RANK, BUDGET = 20, 30  # of METHODS: B = 1.5 r, as the paper's for CADATA
 TUNING = 2000
 WIDTHS = (0.5, 1.0, 2.0, 4.0)  # bandwidths, in units of the root of half the number of inputs
 MISSING = -199.0  # the air quality data write -200; some entries are means with it
-
-MISTAKES = {"loss": "squared", "insensitivity": 0.1}
-
-
-def methods(rank: int, budget: int, wide: int, **published: Any) -> tuple[Method, ...]:
-    """Return the learners with ranks and budgets; ``published`` are further keys of the features as published."""
-    features = {"rank": rank, "budget_size": budget}
-    return (
-        Method("OK-FEB", "okfeb", {**features, "follow": False, **published}),
-        Method("OK-FEB, weights follow", "okfeb", features),
-        Method(f"OK-FEB, r = {wide}", "okfeb", {**features, "rank": wide, "follow": False}),
-        Method("OK-FEB, parametric", "okfeb", {**features, "subspace_update": "parametric"}),
-        Method("POLK", "polk", {"budget": {"target_order": budget, "alpha": 0.1}}),
-        Method("Nystroem", "nystroem", {"landmarks": budget}),
-        Method("random features", "random_features", {"features": budget}),
-        Method("linear", "linear", {}, budgeted=False),
-        Method("BSGD, removal", "bsgd", {"budget_size": budget}),
-        Method("BSGD, merging", "bsgd", {"budget_size": budget, "maintenance": "merging"}),
-        Method("BOGD", "bogd", {"budget_size": budget, "weight_bound": 1.0}),
-        Method("BPA", "bpa", {"budget_size": budget, "aggressiveness": 1.0, **MISTAKES}),
-        Method("Forgetron", "forgetron", {"budget_size": budget, **MISTAKES}),
-        Method("Projectron", "projectron", {"budget_size": budget, **MISTAKES}),
-        Method("perceptron", "perceptron", MISTAKES, budgeted=False),
-        Method("NORMA", "norma", {"budget_size": budget}),
-        Method("OGD", "ogd", {}, budgeted=False),
-    )
-
-
-METHODS = methods(RANK, BUDGET, 28)
-AS_PRINTED = methods(5, 8, 7, censoring_from="budget", coordinates="points")
-"""With the rank and the budget of table II for CADATA, B = 1.5 r rounded up, and the published features K^(1/2) A q."""
 
 PRINTED_WIDTH, PRINTED_STEP = math.sqrt(0.5 * 7e7), 0.5
 """The bandwidth of table II, gamma = 2 s^2 = 7e7, for inputs as they are; and a step of 1 on half the squared error."""
@@ -297,8 +217,6 @@ PRINTED_SET = "California housing as printed, rivals at step 1"
 TUNED_SET = "California housing as printed, all steps tuned"
 OTHERS = {PRINTED_SET: (AS_PRINTED, 8), TUNED_SET: (AS_PRINTED, 8)}
 """The sets with other learners than `METHODS` and another budget than `BUDGET`."""
-
-PUBLISHED = "more accurate than the existing alternatives (figure 9)"
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -315,46 +233,45 @@ def reproduce(request: Request) -> Reproduction:
         raw, points, targets = points, standardised(points), standardised(targets)
         if request.quick:
             raw, points, targets = raw[:1500], points[:1500], targets[:1500]
-        learning_curves[name] = {}
-        for number, method in enumerate(METHODS):
-            request.tell(f"{name}, {method.label}", (place + number / len(METHODS)) / len(sets))
-            learning_curves[name][method.label] = best_learning_curve(method, points, targets, tuning, _widths(points))
+        part = request.part(place / len(sets), (place + 1) / len(sets))
+        learning_curves[name] = {
+            label: best_learning_curve(METHODS[label], points, targets, tuning, _widths(points))
+            for label in part.each(METHODS, f"{name}, {{}}".format)
+        }
         if name == "California housing":
             request.tell(PRINTED_SET, 0.5)
             tuned = {
-                method.label: best_learning_curve(method, raw, targets, tuning, [PRINTED_WIDTH])
-                for method in AS_PRINTED
+                label: best_learning_curve(keys, raw, targets, tuning, [PRINTED_WIDTH])
+                for label, keys in AS_PRINTED.items()
             }
             learning_curves[TUNED_SET] = tuned
             learning_curves[PRINTED_SET] = {
-                method.label: tuned[method.label]
-                if method.part == "okfeb"
-                else timed(method, raw, targets, PRINTED_STEP, PRINTED_WIDTH)
-                for method in AS_PRINTED
+                label: tuned[label]
+                if keys["name"] == "okfeb"
+                else timed(keys, raw, targets, PRINTED_STEP, PRINTED_WIDTH)
+                for label, keys in AS_PRINTED.items()
             }
     figures = {"regression": draw({name: learning_curves[name] for name in learning_curves if name != PRINTED_SET})}
     rows = [
         claim
         for name, found in learning_curves.items()
-        for claim in claims(name, *OTHERS.get(name, (METHODS, BUDGET)), found, PUBLISHED)
+        for claim in claims(name, *OTHERS.get(name, (METHODS, BUDGET)), found)
     ]
     adult = on_adult(request, tuning)
     if adult:
         figures["classification"] = draw({ADULT_NAME: adult}, "share of wrong classes")
-        rows += claims(ADULT_NAME, ADULT_METHODS, ADULT_BUDGET, adult, PUBLISHED)
+        rows += claims(ADULT_NAME, ADULT_METHODS, ADULT_BUDGET, adult)
         learning_curves[ADULT_NAME] = adult
     arrays = {
         f"{name}: {label}": curve(learning_curve.errors)
         for name, found in learning_curves.items()
         for label, learning_curve in found.items()
     }
-    words = notes(
-        "okfeb-regression",
-        globals(),
+    said = SHEET.given(
         others=_absent([name for name in FURTHER if name not in sets]),
-        adult=notes("Adult")[0] if adult else "Adult, the paper's classification of figure 9, is not at hand.",
+        adult=SHEET.notes("adult")[0] if adult else "Adult, the paper's classification of figure 9, is not at hand.",
     )
-    return Reproduction(rows, words, figures, arrays)
+    return said.found(rows, arrays, figures)
 
 
 def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:

@@ -12,17 +12,11 @@ from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Polynomial
 from kernelswarm.agents.parts.subspace_rules import Normalized, Power
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    notes,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
+
+SHEET = Sheet("okfeb-spheres", globals())
+
 
 # How well features in a subspace stand for samples: fits over time, the batch solver's, and kernel matrices.
 
@@ -121,12 +115,8 @@ def reproduce(request: Request) -> Reproduction:
     for group, found in (("fit", fits), ("kernel", by_rank), ("budget", budgets)):
         arrays |= {f"{group}: {name}": np.array(values) for name, values in found.items()}
     arrays |= {f"move: {name}": values for name, values in moves.items()}
-    return Reproduction(
-        [*claims(fits, moves, by_rank, budgets, samples)],
-        notes("okfeb-spheres", globals()),
-        {"fit": draw_fits(axis, fits, moves), "kernels_budgets": draw_variants(axis, by_rank, budgets)},
-        arrays,
-    )
+    said = SHEET.given(arrays, dict(smoothed(moves)), samples_seen=samples)
+    return said.found([*claims(said, fits, moves, by_rank, budgets)], arrays)
 
 
 def spheres(samples: int, generator: np.random.Generator) -> Array:
@@ -172,85 +162,39 @@ def fits_by_rank(points: Array, kernel: Kernel) -> list[float]:
 
 
 def claims(
+    said: Sheet,
     fits: Mapping[str, Sequence[float]],
     moves: Mapping[str, Array],
     by_rank: Mapping[str, Sequence[float]],
     budgets: Mapping[str, Sequence[float]],
-    samples: int,
 ) -> Iterator[Claim]:
     """Compare the paper's claims with the measurements."""
     batch = fits["batch (Alg. 1)"]
 
-    def beside_batch(quantity: str, published: str, found: float, settings: str, times: float) -> Claim:
-        measured = f"{found:.2e}, {found / batch[-1]:.2f} times batch"
-        return Claim(quantity, published, measured, settings, found <= times * batch[-1])
+    def beside_batch(key: str, found: float, times: float, **values: object) -> Claim:
+        return said.claim(key, found <= times * batch[-1], found=found, times=found / batch[-1], **values)
 
-    yield Claim("mean fit, batch", "", f"{batch[-1]:.2e}", f"r = {RANK}, 50 iterations, n = {samples}")
-    reached = "converges to the batch solution's (figure 1a)"
+    yield said.claim("batch", found=batch[-1])
     for name in SOLVERS:
-        settings = f"{name}; reached: at most {SOLVED} times"
-        yield beside_batch("mean fit, online", reached, fits[name][-1], settings, SOLVED)
-    yield Claim("batch fit for n < r", "not zero (figure 1a)", f"{batch[0]:.2e}", "n = 5", batch[0] > 0.0)
-    tenth = samples // 10
+        yield beside_batch("online", fits[name][-1], SOLVED, name=name)
+    yield said.claim("few", batch[0] > 0.0, found=batch[0])
     for name, lengths in moves.items():
+        tenth = len(lengths) // 10
         first, last = float(lengths[RANK:tenth].mean()), float(lengths[-tenth:].mean())
-        settles = "1/‖q‖" not in name
-        yield Claim(
-            "movement of L a sample, last tenth / first tenth",
-            "the iterates converge (figure 1b)" if settles else "",
-            f"{last:.1e} / {first:.1e}",
-            name + ("; converge: below a tenth" if settles else "; does not settle, made for tracking"),
-            last < 0.1 * first if settles else None,
-        )
+        settles = "1/‖q‖" not in name  # which is made for tracking
+        key = "settles" if settles else "tracks"
+        yield said.claim(key, last < 0.1 * first if settles else None, name=name, first=first, last=last)
     for name, shares in by_rank.items():
-        falls = bool(np.all(np.diff(shares) < 0.1 * np.array(shares[:-1])))
-        yield Claim(
-            "fit against the rank",
-            "falls, at a rate that depends on the kernel (figure 2)",
-            f"{shares[0]:.1e} at r = {RANKS[0]} to {shares[-1]:.1e} at r = {RANKS[-1]}",
-            f"{name}; falls: no rise by a tenth",
-            falls and shares[-1] < shares[0],
-        )
+        falls = np.all(np.diff(shares) < 0.1 * np.array(shares[:-1])) and shares[-1] < shares[0]
+        yield said.claim("ranks", falls, name=name, shares=shares)
     for rank, size in BUDGETS[1:3]:
-        found = budgets[f"r = {rank}, B = {size}"][-1]
-        settings = f"r = {rank}, B = {size}, step 1/‖q‖; similar: at most twice"
-        yield beside_batch("mean fit, OK-FEB", "similar to batch (figure 3)", found, settings, 2.0)
+        yield beside_batch("budget", budgets[f"r = {rank}, B = {size}"][-1], 2.0, rank=rank, size=size)
 
 
-def draw_fits(axis: Array, fits: Mapping[str, Sequence[float]], moves: Mapping[str, Array]) -> Figure:
-    """Draw the fits against the samples, and the movement of the subspace."""
-    colors = dict(zip(fits, (style.BLACK, style.ORANGE, style.BLUE, style.GREEN), strict=True))
-    left = [
-        Curve(axis, values, colors[name], name, marker=marker)
-        for (name, values), marker in zip(fits.items(), "Ds^o", strict=True)
-    ]
-    right = []
+def smoothed(moves: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
+    """Yield moving means of the movements, and the samples where their windows end."""
     for name, lengths in moves.items():
         window = max(len(lengths) // 50, 1)
         smooth = np.convolve(lengths[RANK:], np.full(window, 1.0 / window), "valid")
-        right.append(Curve(np.arange(len(smooth)) + RANK + window, smooth, colors[name]))
-    panels = [
-        Panel(left, "Fit", "samples n", "mean fit ‖φ(x) − L q‖²", log="xy"),
-        Panel(right, "Movement", "samples n", "‖L[n] − L[n−1]‖ (moving mean)", log="xy"),
-    ]
-    return drawn(panels, (8.6, 3.6), below=2)
-
-
-def draw_variants(
-    axis: Array, by_rank: Mapping[str, Sequence[float]], budgets: Mapping[str, Sequence[float]]
-) -> Figure:
-    """Draw the fits of the kernels against the rank, and those on a budget against the samples."""
-    palette = (style.BLUE, style.SKY, style.GREEN, style.ORANGE, style.VERMILLION)
-    left, right = (
-        [
-            Curve(x, values, color, name, marker=marker)
-            for (name, values), color, marker in zip(found.items(), palette, "osD^v", strict=True)
-        ]
-        for x, found in ((RANKS, by_rank), (axis, budgets))
-    )
-    small = {"fontsize": 7.5}
-    panels = [
-        Panel(left, "Kernels", "rank r", "share of κ(x, x) that is left", log="y", legend=small),
-        Panel(right, "Budgets", "samples n", "mean fit", log="xy", legend=small),
-    ]
-    return drawn(panels, (8.6, 3.6))
+        yield f"smooth: {name}", smooth
+        yield f"ends: {name}", np.arange(len(smooth), dtype=np.float64) + RANK + window

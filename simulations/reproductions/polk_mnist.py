@@ -11,27 +11,21 @@ import numpy as np
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.budgets import TargetOrder
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    Row,
-    drawn,
-    errs_more,
-    notes,
-    rows,
-    spread,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
 from kernelswarm.simulations.reproductions.data_sets import CLASSES, MNIST, ROWS, Digits, both, libsvm
-from kernelswarm.simulations.reproductions.walks import LAST, Course, averaged, course, ends, stacked
+from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows
+from kernelswarm.simulations.reproductions.walks import LAST, Course, course, ends, stacked
+
+SHEET = Sheet("polk-mnist", globals())
+
 
 DATA, FILES = MNIST, ("mnist",)
 BATCH, REGULARIZATION = 32, 1e-6
 ORDERS, QUARTER = 3, 4
 """Number of orders of the images, and divisor of the model orders of quick runs."""
+
+BEST = "POLK, hinge, order 1086"
+"""What its rivals are set beside."""
 
 PUBLISHED_LIBSVM, WITHIN = 1.5, 2.0
 """LIBSVM's error in table 3, and the largest claimed difference of POLK's to it, both in percent."""
@@ -45,12 +39,8 @@ def _quick(row: Row) -> Row:
         return replace(row, learner=replace(learner, budget_size=order), order=order, error=None)
     if order is not None and isinstance(held, TargetOrder):
         budget = replace(held, target_order=order, gain=0.3 / order)
-        return replace(row, learner=replace(learner, budget=budget), passes=1, order=order, error=None)
-    return replace(row, passes=1, order=None, error=None)
-
-
-def _settings(row: Row) -> str:
-    return f"{row.settings}, {row.passes} pass{'es' * (row.passes > 1)}"
+        return replace(row, learner=replace(learner, budget=budget), passes=1, order=order, error=None, place="")
+    return replace(row, passes=1, order=None, error=None, place="")
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -74,12 +64,9 @@ def reproduce(request: Request) -> Reproduction:
     for name, courses in found.items():
         key = re.sub(r"\W+", "_", name.lower())
         arrays |= {f"{key}_{quantity}": stacked(courses, quantity) for quantity in Course._fields}
-    return Reproduction(
-        [*_claims(learners, found, batch, min(count, 10_000), count)],
-        notes("polk-mnist", globals(), draws=draws, s="s" * (draws > 1), count=count, tests=len(test.images)),
-        {"polk_mnist": _figure(learners, found)},
-        arrays,
-    )
+    said = SHEET.given(arrays, draws=draws, s="s" * (draws > 1), count=count, tests=len(test.images), batch=batch)
+    said = said.given(taken=min(count, 10_000))
+    return said.found([*_claims(said, learners, found, count)], arrays)
 
 
 def learned(learner: Learner, training: Digits, order: Integers, test: Digits, count: int) -> Course:
@@ -91,67 +78,21 @@ def learned(learner: Learner, training: Digits, order: Integers, test: Digits, c
     return course(learner, training, test, looks, CLASSES, rows=ROWS, order=order)
 
 
-def _claims(
-    learners: Sequence[Row],
-    found: Mapping[str, Sequence[Course]],
-    batch: tuple[float, int],
-    taken: int,
-    count: int,
-) -> Iterator[Claim]:
-    error, vectors = batch
-    best = "POLK, hinge, order 1086"
-    yield Claim(
-        "test error, LIBSVM",
-        f"{PUBLISHED_LIBSVM:.2f}% with 16118 vectors (table 3)",
-        f"{100.0 * error:.2f}% with {vectors} vectors on {taken:,} images",
-        "C = 10, gamma = 1/32, one against one",
-    )
+def _claims(said: Sheet, learners: Sequence[Row], found: Mapping[str, Sequence[Course]], count: int) -> Iterator[Claim]:
+    yield said.claim("libsvm")
     for row in learners:
         losses, errors, orders = (np.array(ends(found[row.label], quantity)) for quantity in Course._fields[1:])
         errors = 100.0 * errors
-        measured = f"{spread(errors, '.2f')}%, risk {spread(losses, '.4f')}"
-        printed = "" if row.error is None else f"{row.error:.2f}%"
-        holds = None if row.error is None else bool(errors.mean() <= row.error)
+        of = said.given(row=vars(row), losses=losses, errors=errors, orders=orders, gap=errors - PUBLISHED_LIBSVM)
         if row.rival:
             ours, theirs = (
-                [float(each.errors[each.samples == count][0]) for each in found[name]] for name in (best, row.label)
+                [100.0 * float(each.errors[each.samples == count][0]) for each in found[name]]
+                for name in (BEST, row.label)
             )
-            mine, rival = (spread(100.0 * np.array(errors_of), ".2f") for errors_of in (ours, theirs))
-            measured += f"; after one pass {rival}%, POLK {mine}%"
-            printed += " above POLK's" if printed else "above POLK's"
-            holds = errs_more(theirs, ours)
-        place = f"{printed} (table 3)" if printed else ""
-        yield Claim(f"test error, {row.label}", place, measured, _settings(row), holds)
-        if row.error is not None and not row.rival:
-            gap = errors - PUBLISHED_LIBSVM
-            text = f"{spread(gap, '.2f')} points above the published {PUBLISHED_LIBSVM:.2f}%"
-            yield Claim(
-                f"gap to LIBSVM, {row.label}",
-                "within 1 to 2% (section 5)",
-                text,
-                _settings(row),
-                bool(gap.mean() <= WITHIN),
-            )
-        near = None if row.order is None else bool(np.abs(orders / row.order - 1.0).max() <= 0.1)
-        yield Claim(
-            f"model order, {row.label}",
-            "" if row.order is None else f"{row.order}",
-            spread(orders, ".0f"),
-            _settings(row),
-            near,
-        )
-
-
-def _figure(learners: Sequence[Row], found: Mapping[str, Sequence[Course]]) -> Figure:
-    colors = (style.SKY, style.BLUE, style.GREEN, style.PURPLE, style.ORANGE, style.VERMILLION)
-    panels = []
-    for quantity, title, unit in (("errors", "test error, %", 100.0), ("orders", "model order", 1.0)):
-        curves = []
-        for row, color in zip(learners[1:], colors, strict=True):
-            look = {"dash": "--" if row.rival else "-", "marker": "o", "size": 3}
-            curves.append(averaged(found[row.label], quantity, color, row.label, unit, **look))
-        panels.append(Panel(curves, title, "samples processed", log="xy"))
-    figure = drawn(panels, (9.0, 3.8), below=3)
-    for axes in figure.axes:
-        axes.tick_params(axis="x", which="minor", labelbottom=False)
-    return figure
+            yield of.claim("rival", errs_more(theirs, ours), ours=ours, theirs=theirs)
+        else:
+            yield of.claim("error", None if row.error is None else errors.mean() <= row.error)
+            if row.error is not None:
+                yield of.claim("gap", of.values["gap"].mean() <= WITHIN)
+        near = None if row.order is None else np.abs(orders / row.order - 1.0).max() <= 0.1
+        yield of.claim("order", near, printed=row.order or "")

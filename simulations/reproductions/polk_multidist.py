@@ -20,22 +20,12 @@ from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLog
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    Row,
-    beyond,
-    drawn,
-    errs_more,
-    notes,
-    rows,
-)
-from kernelswarm.simulations.reproductions.walks import Course, averaged, course, ends, percent, stacked
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows
+from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
+
+SHEET = Sheet("polk-multidist", globals())
+
 
 CANDIDATES = 300
 """Number of random samples among which each import vector is the best."""
@@ -161,9 +151,6 @@ PENALTIES = (0.1, 1.0, 10.0, 100.0)
 NEAR = 0.005
 """An error this far above LIBSVM's is taken for "approximately the same"."""
 
-LIKE_LIBSVM = "about that of LIBSVM"
-"""The judged claims about POLK's errors; the numbers beside them are of another draw of the classes."""
-
 
 class BatchFit(NamedTuple):
     """What a solution from all samples came to: test error, mean training loss with the regulariser, model order."""
@@ -202,8 +189,6 @@ def reproduce(request: Request) -> Reproduction:
     cells = [(group, draw) for group in groups for draw in range(draws)]
     for group, draw in request.each(cells, lambda cell: f"{cell[0].words}, draw {cell[1] + 1} of {draws}"):
         _measure(group, settings, request.seed * draws + draw, samples, 50 if request.quick else 500)
-    claims = [claim for group in groups for claim in _errors(group, settings)]
-    claims += [_order(setting, groups) for setting in settings if not setting.rival]
     arrays = {f"samples_{_key(setting)}": groups[0].courses[setting.label][0].samples for setting in settings}
     for group in groups:
         prefix = f"radius{group.radius:g}"
@@ -214,18 +199,16 @@ def reproduce(request: Request) -> Reproduction:
         for setting in settings:
             for quantity in ("error", "order"):
                 arrays[f"{prefix}_{quantity}_{_key(setting)}"] = stacked(group.courses[setting.label], f"{quantity}s")
-    return Reproduction(
-        claims,
-        notes(
-            "polk-multidist",
-            least=100 * min(groups[0].bayes),
-            most=100 * max(groups[0].bayes),
-            radius=groups[1].radius,
-            near=100 * NEAR,
-        ),
-        {"multidist": _figure(groups, settings)},
-        arrays,
-    )
+    said = SHEET.given(arrays, least=100 * min(groups[0].bayes), most=100 * max(groups[0].bayes), near=100 * NEAR)
+    for group in groups:
+        prefix = f"radius{group.radius:g}"
+        bayes, libsvm = arrays[f"{prefix}_bayes_error"], arrays[f"{prefix}_libsvm_error"]
+        keys = [_key(setting) for setting in settings]
+        more = {f"{prefix}_beyond_{key}": arrays[f"{prefix}_error_{key}"] - libsvm[:, None] for key in keys}
+        said = said.given(more, {f"{prefix}_bayes": float(np.mean(bayes))})
+    claims = [claim for group in groups for claim in _errors(said, group, settings)]
+    claims += [_order(said, setting, groups) for setting in settings if not setting.rival]
+    return said.found(claims, arrays)
 
 
 def _key(setting: Row) -> str:
@@ -282,70 +265,38 @@ def _batches(points: Array, targets: Array, test: HeldOut, seed: int, steps: int
     return found
 
 
-def _errors(group: Radius, settings: Sequence[Row]) -> Iterator[Claim]:
-    yield Claim(f"Bayes error, {group.words}", "", percent(group.bayes), f"{len(group.bayes)} draws")
-    yield Claim(
-        f"test error, LIBSVM, {group.words}",
-        "3.92% with 656 vectors (table 2)",
-        f"{percent(group.libsvm)}; {_counts(group.vectors)} vectors",
-        "one against one, the same kernel, C from a validation set",
-    )
+def _errors(said: Sheet, group: Radius, settings: Sequence[Row]) -> Iterator[Claim]:
+    errors = {setting.label: ends(group.courses[setting.label], "errors") for setting in settings}
+    best, fine = (errors[setting.label] for setting in settings[:2])  # the first at the order that rivals are given
+    said = said.given(words=group.words)
+    yield said.claim("bayes", errors=percent(group.bayes), draws=group.bayes)
+    yield said.claim("libsvm", errors=percent(group.libsvm), vectors=_counts(group.vectors))
     for name, published in BATCHES.items():
         fits = group.batches[name]
-        errors = [fit.error for fit in fits]
-        yield Claim(
-            f"test error, {name}, {group.words}",
-            f"{LIKE_LIBSVM}: {published}",
-            f"{percent(errors)}; risk {float(np.mean([fit.risk for fit in fits])):.3g}",
-            f"the same kernel, λ = 1e-6, {fits[0].order:.0f} points" + " of the first draw" * ("L-BFGS" in name),
-            float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
-        )
-    best = ends(group.courses[settings[0].label], "errors")  # POLK at the order that the rivals are given
+        found, risks = [fit.error for fit in fits], [fit.risk for fit in fits]
+        of = said.given(name=name, published=published, errors=percent(found), risks=risks, order=fits[0].order)
+        draw = " of the first draw" * ("L-BFGS" in name)
+        yield of.claim("batch", _near(found, group), draw=draw)
     for setting in settings:
-        found = ends(group.courses[setting.label], "errors")
-        holds: bool | None = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
-        if setting.rival:
-            holds = errs_more(found, best)
-        published = f"{'above that of POLK' if setting.rival else LIKE_LIBSVM}: {setting.place}"
-        yield Claim(f"test error, {setting.label}, {group.words}", published, percent(found), setting.settings, holds)
-    fine = ends(group.courses[settings[1].label], "errors")
-    yield Claim(
-        f"test error, hinge loss, the smaller K, {group.words}",
-        "below that of the larger (figure 2)",
-        f"{100 * float(np.mean(fine)):.2f}% against {100 * float(np.mean(best)):.2f}%, {beyond(best, fine, 100.0)}",
-        "means over the draws, in points",
-        errs_more(best, fine),
-    )
+        found = errors[setting.label]
+        key, holds = ("rival", errs_more(found, best)) if setting.rival else ("polk", _near(found, group))
+        yield said.claim(key, holds, row=vars(setting), errors=percent(found))
+    points = beyond(best, fine, 100.0)
+    yield said.claim("finer", errs_more(best, fine), fine=np.array(fine), best=np.array(best), beyond=points)
 
 
-def _order(setting: Row, groups: Sequence[Radius]) -> Claim:
+def _near(errors: Sequence[float], group: Radius) -> bool:
+    return float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR
+
+
+def _order(said: Sheet, setting: Row, groups: Sequence[Radius]) -> Claim:
     """The model order, which is judged on the draws as printed: the first group."""
     orders = [ends(group.courses[setting.label], "orders") for group in groups]
     measured = [f"{_counts(found)} ({group.words})" for found, group in zip(orders, groups, strict=True)]
     mean = float(np.mean(orders[0]))
     near = abs(mean - setting.order) <= 0.25 * setting.order if setting.order else None
-    return Claim(f"model order, {setting.label}", f"{setting.order}", "; ".join(measured), setting.settings, near)
+    return said.claim("order", near, row=vars(setting), orders="; ".join(measured))
 
 
 def _counts(counts: Sequence[float]) -> str:
     return f"{min(counts):.0f} to {max(counts):.0f}, mean {float(np.mean(counts)):.0f}"
-
-
-def _figure(groups: Sequence[Radius], settings: Sequence[Row]) -> Figure:
-    """Test error beyond LIBSVM's and model order against samples, means over the draws."""
-    colors = (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE, style.GREEN, style.PURPLE, style.GREY)
-    looks = list(zip(settings, colors, ("-", "--", "-", "--", "-.", "-.", "-."), strict=True))
-    above, below = [], []
-    for place, group in enumerate(groups):
-        errors, orders = [], []
-        for setting, color, dash in looks:
-            found = group.courses[setting.label]
-            beyond = 100.0 * (stacked(found, "errors") - np.array(group.libsvm)[:, None]).mean(axis=0)
-            errors.append(Curve(found[0].samples, beyond, color, setting.label, dash))
-            orders.append(averaged(found, "orders", color, dash=dash))
-        errors.append(Curve(None, 0.0, style.BLACK, "LIBSVM", ":", look={"linewidth": 1.0}))
-        title = f"{group.words}: Bayes error {100 * float(np.mean(group.bayes)):.1f}% in the mean"
-        words = ("", "") if place else ("error beyond LIBSVM's (points)", "model order")
-        above.append(Panel(errors, title, "", words[0], axes={"ylim": (-1.0, 15.0)}))
-        below.append(Panel(orders, "", "samples", words[1]))
-    return drawn([*above, *below], (8.4, 5.6), 2, 3, sharex=True, sharey="row")

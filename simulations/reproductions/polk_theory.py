@@ -15,31 +15,11 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    mean_curve,
-    notes,
-)
-from kernelswarm.simulations.reproductions.walks import (
-    SLACK,
-    evenly,
-    listed,
-    log_log,
-    midpoints,
-    named,
-    rate,
-    ridge_optimum,
-    slope,
-    walk,
-)
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
+from kernelswarm.simulations.reproductions.walks import SLACK, evenly, midpoints, named, ridge_optimum, slope, walk
 
+SHEET = Sheet("polk-theory", globals())
 BANDWIDTH, REGULARIZATION, NOISE = 0.1, 0.1, 1.0
 KERNEL = Gaussian(BANDWIDTH)
 STEPS = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125, 0.00625)
@@ -78,12 +58,7 @@ def reproduce(request: Request) -> Reproduction:
         "falling_distance": np.stack([fall.measured for fall in falls]),
         "falling_order": np.stack([fall.orders for fall in falls]),
     }
-    return Reproduction(
-        _claims(arrays),
-        notes("polk-theory", globals(), draws=draws, slack=SLACK, norm=math.sqrt(optimum.inner(optimum))),
-        {"polk_theory": _figure(arrays)},
-        arrays,
-    )
+    return judged(arrays, draws=draws, norm=math.sqrt(optimum.inner(optimum)))
 
 
 def _curve(points: Array) -> Array:
@@ -146,104 +121,23 @@ def packing(separation: float) -> float:
     return math.floor(1.0 / apart) + 1.0
 
 
-def _claims(arrays: dict[str, Array]) -> list[Claim]:
-    steps, constants, samples = arrays["steps"], arrays["constants"], arrays["samples"]
-    varied = f"eps = {CONSTANT:g} eta^(3/2)"
-    fixed = f"eta = {STEP:g}, eps = K eta^(3/2)"
+def judged(arrays: dict[str, Array], **values: object) -> Reproduction:
+    """Set the theorems' bounds beside what was measured."""
     least, radii, late, packed = (
         np.concatenate([arrays[f"{name}_{what}"] for name in ("step", "constant")], axis=1)
         for what in ("least", "radius", "late", "packing")
     )
-    shares, growth = least / radii, arrays["step_late"] - arrays["step_early"]
-    falls, by_constant = arrays["falling_distance"], arrays["constant_late"]
-    means = falls.mean(axis=0)
-    return [
-        rate(
-            "distance to f*, constant steps",
-            "O(sqrt eta) (theorem 2)",
-            steps,
-            arrays["step_distance"],
-            varied,
-            least=0.5,
-        ),
-        Claim(
-            "infimum of the distance over its bound",
-            "at most 1 (eq. 25)",
-            f"at most {shares.max():.2g}, over all steps and constants",
-            f"{varied}; {fixed}",
-            bool((shares <= 1.0).all()),
-        ),
-        Claim(
-            "distance to f*, by K",
-            "within a radius that grows with K (eq. 25)",
-            f"{listed(arrays['constant_distance'], constants)}; radius {listed(arrays['constant_radius'], constants)}",
-            fixed,
-            bool((arrays["constant_distance"] <= arrays["constant_radius"]).all()),
-        ),
-        Claim(
-            "model order over the packing number",
-            "at most 1 (theorem 3, eq. 76)",
-            f"at most {float((late / packed).max()):.2g}, over all steps and constants",
-            f"{varied}; {fixed}",
-            bool((late <= packed).all()),
-        ),
-        Claim(
-            "growth of the largest model order from the first half of a run to the second",
-            "none after finitely many steps (theorem 3)",
-            f"{growth.mean():.2g} in the mean, at most {growth.max():.0f}; M = {listed(arrays['step_late'], steps)}",
-            varied,
-            bool(growth.mean() <= SLACK * arrays["step_late"].mean()),
-        ),
-        Claim(
-            "model order, by K",
-            "falls as K grows (after theorem 3)",
-            listed(by_constant, constants),
-            fixed,
-            bool((np.diff(by_constant.mean(axis=0)) <= 0.0).all()),
-        ),
-        Claim(
-            "distance to f*, diminishing steps",
-            "converges to 0 (theorem 1)",
-            f"slope {slope(samples, means):.2f}: {listed(falls, samples)}",
-            "eta_t = 0.5 / (1 + t / 100), eps_t = eta_t^2",
-            bool((np.diff(means) < 0.0).all() and slope(samples[-3:], falls[:, -3:].mean(axis=0)) < -SLACK),
-        ),
-        Claim(
-            "model order, diminishing steps",
-            "no guarantee (table 1)",
-            listed(arrays["falling_order"], samples),
-            "the same",
-        ),
-    ]
-
-
-def _figure(arrays: dict[str, Array]) -> Figure:
-    steps, constants, samples = (arrays[name] for name in ("steps", "constants", "samples"))
-
-    def mean(x: Array, name: str, color: str, label: str | None = None, **look: Any) -> Curve:
-        return mean_curve(x, arrays[name], color, label, **look)
-
-    near = [
-        *log_log(steps, arrays["step_distance"], 0.5, "measured"),
-        mean(steps, "step_radius", style.BLACK, "radius (eq. 25)", dash=":"),
-    ]
-    far = [
-        mean(constants, "constant_distance", style.BLUE, marker="o"),
-        mean(constants, "constant_radius", style.BLACK, dash=":"),
-    ]
-    many = [
-        mean(constants, "constant_late", style.GREEN, "M", marker="o"),
-        mean(constants, "constant_packing", style.BLACK, "packing number", dash="-."),
-    ]
-    fall = [
-        mean(samples, "falling_distance", style.VERMILLION, "distance", marker="s"),
-        mean(samples, "falling_order", style.GREEN, "M", marker="^"),
-    ]
-    room: dict[str, Any] = {"ylim": (None, 60.0)}  # for the legend
-    panels = [
-        Panel(near, "distance to f*", "step size", log="xy", ticks=steps[::2].tolist(), legend={}, axes=room),
-        Panel(far, "distance to f*", "parsimony constant K", log="xy"),
-        Panel(many, "model order", "parsimony constant K", log="xy", legend={}),
-        Panel(fall, "diminishing steps", "samples", log="xy", legend={}),
-    ]
-    return drawn(panels, (11.0, 3.2))
+    samples, falls = arrays["samples"], arrays["falling_distance"].mean(axis=0)
+    growth = arrays["step_late"] - arrays["step_early"]
+    said = SHEET.given(
+        arrays, values, shares=least / radii, packed=late / packed, growth=growth, fall=slope(samples, falls)
+    )
+    claims = said.claims(
+        infimum=(least <= radii).all(),
+        radius=(arrays["constant_distance"] <= arrays["constant_radius"]).all(),
+        packing=(late <= packed).all(),
+        growth=growth.mean() <= SLACK * arrays["step_late"].mean(),
+        order=(np.diff(arrays["constant_late"].mean(axis=0)) <= 0.0).all(),
+        falling=(np.diff(falls) < 0.0).all() and slope(samples[-3:], falls[-3:]) < -SLACK,
+    )
+    return said.found(claims, arrays)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,15 +12,12 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions import methods
 from kernelswarm.simulations.reproductions.contract import Claim, Curve, Panel, Reproduction, Request, drawn, errs_more
 from kernelswarm.simulations.reproductions.data_sets import HOUSING, HOUSING_FILE
 from kernelswarm.simulations.reproductions.methods import (
-    EVALUATIONS,
-    LAST,
     METHODS,
     STREAMS,
-    WITH_HOUSING,
-    WITHOUT_HOUSING,
     Family,
     Method,
     Setting,
@@ -30,11 +28,15 @@ from kernelswarm.simulations.reproductions.methods import (
     untried,
 )
 from kernelswarm.simulations.reproductions.pieces import computed
+from kernelswarm.simulations.reproductions.sheets import Sheet, tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The front of methods: no other method errs as little for as few bytes.
+
+WITHOUT_HOUSING = "California housing by location is left out: its data is not at hand."
+SHEET = Sheet("rivals", ChainMap(globals(), vars(methods)))
 
 NEAR = 1.1
 """An error within this factor of another one is as good."""
@@ -265,12 +267,11 @@ def reproduce(request: Request) -> Reproduction:
         found |= _tuned(search, pieces[words])
     of_streams = points(found)
     in_short = [name for name in IN_SHORT if name in of_streams]
-    return Reproduction(
-        [*_published(found), *_corners(found), *_rows(found)],
-        [*_notes(len(seeds), rounds), WITH_HOUSING if HOUSING_STREAM in streams else WITHOUT_HOUSING],
-        {"rivals_front": draw(of_streams), "rivals_in_short": draw({name: of_streams[name] for name in in_short})},
-        {f"{stream}, {method}": tuned.runs for (stream, method), tuned in found.items()},
-    )
+    said = SHEET.given(rounds=rounds, seeds=len(seeds), near=NEAR - 1.0)
+    said = said.given(housing=SHEET.notes("housing")[0] if HOUSING_STREAM in streams else WITHOUT_HOUSING)
+    figures = {"rivals_front": draw(of_streams), "rivals_in_short": draw({name: of_streams[name] for name in in_short})}
+    arrays = {f"{stream}, {method}": tuned.runs for (stream, method), tuned in found.items()}
+    return said.found([*_published(found), *_corners(found), *_rows(found)], arrays, figures)
 
 
 def searched(search: Search) -> dict[str, Array]:
@@ -337,29 +338,13 @@ def _housing(data: Path | None) -> Task:
     return housing_by_location(data)
 
 
-PUBLISHED = (
-    ("patches", "gradient tracking", "diffusion", "is not pulled to each node's own data (Pu and Nedic, 2021)"),
-    ("patches", "DKLA", "ODKLA", "a step that is linearised converges more slowly (Xu et al., 2022)"),
-    ("sensor field", "multitask", "diffusion", "keeps what makes nodes different (Chen, Richard, Sayed, 2014)"),
-    ("sensor field", "diffusion, adaptive", "diffusion", "leaves out who learns something else (Zhao and Sayed, 2012)"),
-    ("housing, own area", "DeKRR-DDRF", "DKLA", "each node has the features that suit its data (Yang et al., 2024)"),
-)
-"""The claim that on a stream the first method errs less than the second."""
-
-
 def _published(found: Found) -> Iterator[Claim]:
-    """Write a row for each comparison that was published: it holds where the paired seeds say so."""
-    for stream, first, second, reason in PUBLISHED:
-        if (stream, first) not in found:
-            continue
-        one, other = found[stream, first].errors, found[stream, second].errors
-        yield Claim(
-            f"{stream}: {first} errs less than {second}",
-            reason,
-            f"{np.mean(one):.3g} against {np.mean(other):.3g}",
-            f"{len(one)} paired seeds",
-            errs_more(list(other), list(one)),
-        )
+    """Yield a row for each comparison that was published: it holds where the paired seeds say so."""
+    for entry in tables(SHEET.name)["published"]:
+        stream, first, second = (entry[key] for key in ("stream", "first", "second"))
+        if (stream, first) in found:
+            one, other = found[stream, first].errors, found[stream, second].errors
+            yield SHEET.claim("published", errs_more(other, one), one=one, other=other, entry=entry)
 
 
 def points(found: Found) -> dict[str, list[Point]]:
@@ -376,9 +361,10 @@ def _corners(found: Found) -> Iterator[Claim]:
     """Write a row for each corner of a stream's front, from the fewest bytes to the least error."""
     for stream, of_stream in points(found).items():
         for place, point in enumerate(corners(front(of_stream)), 1):
-            tuned = found[stream, point.method]
-            measured = f"{point.method}: error {_spread(tuned.errors)}, {point.bytes / 1e6:.3g} MB"
-            yield Claim(f"{stream}: corner {place} of the front", "", measured, tuned.words)
+            of = SHEET.given(
+                stream=stream, place=place, method=point.method, settings=found[stream, point.method].words
+            )
+            yield of.claim("corner", error=_spread(found[stream, point.method].errors), sent=point.bytes / 1e6)
 
 
 def _rows(found: Found) -> Iterator[Claim]:
@@ -392,42 +378,8 @@ def _rows(found: Found) -> Iterator[Claim]:
             measured += f", {np.mean(errors) / np.mean(found[stream, null].errors):.2g} of {null}"
         if tuned.bytes:
             measured += f", disagreement {tuned.disagreement:.2g}, {tuned.bytes / 1e6:.3g} MB"
-        yield Claim(f"{stream}: {method}", "", measured, tuned.words)
+        yield SHEET.claim("row", stream=stream, method=method, measured=measured, settings=tuned.words)
 
 
 def _spread(errors: Array) -> str:
     return f"{np.mean(errors):.4g} ± {np.std(errors, ddof=1) if len(errors) > 1 else 0.0:.2g}"
-
-
-def _notes(seeds: int, rounds: int) -> list[str]:
-    return [
-        f"20 nodes on a random geometric graph, {rounds} rounds, one sample a node and round, eight where classes are "
-        f"learned. An error is the median of the last {LAST} of {EVALUATIONS} evaluations; mean and standard deviation "
-        f"over {seeds} seeds. Errors are against the noise-free target, on all nodes' data; on a node's own where "
-        "targets differ. Of classes it is the share that is wrong.",
-        "One rule for all: each method has one or two keys that matter most to it. It begins in the middle of their "
-        f"values in METHODS. Its seed is {TUNED_WITH} beyond the first that is measured. Then what lies beside the "
-        "best setting is tried too, in each key a value lower and a value higher. That is repeated up to "
-        f"{BEYOND} times. So nothing beside it is better, within 1%, on that seed. Rows say where the search ended "
-        "before that. Forgetting is tried where targets move. The kernel and the number of random features (100, "
-        "shared by all nodes) are given. Nystroem has 100 landmarks at most, those that others span left out. Raker "
-        "and DOMKL have 20 features of each of five kernels, whose bandwidths are a quarter to four times that.",
-        "Bytes are tuned by one rule too, on one target, patches, the sensor field and housing. Rows name what is sent "
-        "less of. That is features, rounds with messages, edges that are seldom there, cells and their news, or the "
-        "share of samples. Each such row begins at its method's best settings, and what lies beside is tried once. "
-        "krls and consensus with Raker have no such rows, for the time that they take.",
-        "What was shrunk for the time at hand: one pilot seed, three measured seeds, searches that begin at one "
-        "setting. An earlier run had two, five and nine. A difference of a tenth is no claim.",
-        "Nulls: flooding sends samples, and statistics sends sums of features, to every node once. They have no row "
-        "where targets differ, and statistics none where they move or are classes. A row's share of a learner alone is "
-        "its error over that of the same learner in isolated nodes.",
-        "The front of a stream holds all rows, learners alone and nulls among them, that no other dominates. Another "
-        "dominates that sends at most as much and errs at most as much. The last corner has the fewest bytes for an "
-        f"error within {NEAR - 1.0:.0%} of the least. The one before has the same among what is cheaper, and so on. "
-        "One learner with all samples is left out, since no node has its function.",
-        "Bytes are those of all messages in the whole run, 8 for each number. Centralized counts every sample once.",
-        "DeKRR-DDRF is a batch method. Before its first round a node has all its samples, those that others see one a "
-        "round, and its neighbours' points. It then exchanges weights in as many rounds as others have. Each node "
-        "chooses its own features for its data, of 20 times as many random ones. It has no row where the target moves "
-        "or classes are learned.",
-    ]

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.gaussian_mixture import GaussianDensity
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    notes,
-    rows,
-    spread,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     DensityCurve,
     chosen_batch,
+    key_of,
     learned,
     loss_of,
     named,
-    stroke,
 )
+from kernelswarm.simulations.reproductions.sheets import Sheet, rows
+
+SHEET = Sheet("spppot-gaussian", globals())
+
 
 TRAINING, TEST, EPOCHS, DRAWS = 10211, 1001, 8, 5
 FLOORS = (1e-6, 1e-3, 1e-1)
@@ -78,21 +70,18 @@ def reproduce(request: Request) -> Reproduction:
         samples = next(iter(numbers))
         errors = {samples.replace("_samples", "_ise"): curve.squared_errors(density)}
         arrays |= {samples: numbers.pop(samples), **errors, **numbers}
-    figures = {"spppot_gaussian": _figure(curves, estimates[0], finals["batch"][0], density)}
-    return Reproduction(
-        [*_claims(finals)],
-        notes(
-            "spppot-gaussian",
-            globals(),
-            draws=draws,
-            s="s" * (draws > 1),
-            training=training,
-            epochs=epochs,
-            order=finals["SPPPOT constant"][0].order,
-        ),
-        figures,
-        arrays,
-    )
+    said = SHEET.given(arrays, draws=draws, s="s" * (draws > 1), training=training, epochs=epochs)
+    said = said.given(_limits(curves, finals["batch"][0]), order=finals["SPPPOT constant"][0].order)
+    return said.found([*_claims(said, finals)], arrays)
+
+
+def _limits(curves: Mapping[str, DensityCurve], batch: Final) -> dict[str, object]:
+    """Return what the figure has besides the arrays: roots of errors, the batch solver's, and the loss's limits."""
+    roots = {f"{key_of(name)}_rmse": np.sqrt(curve.squared_errors(_density())) for name, curve in curves.items()}
+    settled = [curves[name].losses[len(curves[name].losses) // 4 :] for name in list(ROWS)[:3]]
+    low, high = min(part.min() for part in settled), max(part.max() for part in settled)
+    limits = min(low, batch.loss) - 0.02, high + 0.5 * (high - low) + 0.02
+    return {**roots, "batch_rmse": batch.ise**0.5, "batch_ise": batch.ise, "batch_loss": batch.loss, "limits": limits}
 
 
 def _density() -> Array:
@@ -111,82 +100,30 @@ def _final(curve: DensityCurve, density: Array) -> Final:
     )
 
 
-def _claims(finals: Mapping[str, list[Final]]) -> Iterator[Claim]:
-    def every(name: str, quantity: str) -> list[float]:
-        return [getattr(final, quantity) for final in finals[name]]
+def _claims(said: Sheet, finals: Mapping[str, Sequence[Final]]) -> Iterator[Claim]:
+    of = {
+        name: {field: np.array([vars(final)[field] for final in found]) for field in vars(found[0])}
+        for name, found in finals.items()
+    }
 
-    def written(name: str, quantity: str) -> str:
-        return spread(every(name, quantity), ".4g", ".2g")
+    def claim(key: str, name: str, holds: object = None, **values: object) -> Claim:
+        row = vars(ROWS[name]) if name in ROWS else {"settings": "L-BFGS, f = g^2, ridge by validation"}
+        return said.claim(key, holds, name=name, row=row, rmse=of[name]["ise"] ** 0.5, **of[name], **values)
 
-    def errors(name: str) -> str:
-        return f"RMSE {spread([value**0.5 for value in every(name, 'ise')], '.4g', '.2g')}, ISE {written(name, 'ise')}"
-
-    pmd = np.array(every("PMD", "ise"))
-    settings = {name: ROWS[name].settings for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD")}
-    settings["batch"] = "L-BFGS, f = g^2, ridge by validation"
-    for name, words in settings.items():
-        beats = bool((np.array(every(name, "ise")) < pmd).all()) if name.startswith("SPPPOT") else None
-        published = "below PMD's (figures 1b, 1c)" if beats is not None else "curve only"
-        yield Claim(f"RMSE and ISE, {name}", published, errors(name), words, beats)
-    for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD"):
-        order = ROWS[name].order or 0
-        holds = bool(np.abs(np.array(every(name, "order")) - order).max() <= 2)
-        yield Claim(f"model order, {name}", f"{order}", written(name, "order"), settings[name], holds)
-    gap = np.array(every("SPPPOT constant", "loss")) - np.array(every("batch", "loss"))
-    near = bool(np.abs(gap).max() < 0.02)
-    measured = f"{written('SPPPOT constant', 'loss')}; batch {written('batch', 'loss')}"
-    yield Claim("test loss, SPPPOT", "quite close to the batch's (1d)", measured, "", near)
-    for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD"):
-        least, total = every(name, "least"), every(name, "total")
-        holds = min(least) > 0.0 and max(abs(entry - 1.0) for entry in total) < 0.05
-        measured = f"least value {min(least):.2g}, integral {spread(total, '.4g', '.2g')}"
-        yield Claim(f"a density, {name}", "positive, integrates to one", measured, settings[name], holds)
+    ours, tested, batch = ("SPPPOT constant", "SPPPOT adaptive"), ("SPPPOT constant", "SPPPOT adaptive", "PMD"), "batch"
+    for name in ours:
+        yield claim("better", name, (of[name]["ise"] < of["PMD"]["ise"]).all())
+    for name in ("PMD", batch):
+        yield claim("curve", name)
+    for name in tested:
+        yield claim("order", name, np.abs(of[name]["order"] - (ROWS[name].order or 0)).max() <= 2)
+    gap = of["SPPPOT constant"]["loss"] - of[batch]["loss"]
+    yield claim("loss", "SPPPOT constant", np.abs(gap).max() < 0.02, batch=of[batch]["loss"])
+    for name in tested:
+        least, total = of[name]["least"], of[name]["total"]
+        yield claim("density", name, least.min() > 0.0 and np.abs(total - 1.0).max() < 0.05)
     for floor in FLOORS:
         name = f"POLK, floor {floor:g}"
-        least = every(name, "least")
-        measured = f"loss {written(name, 'loss')}, {errors(name)}, least value {min(least):.2g}"
-        published = "negative in places (its loss 2.0148, RMSE 5.8317, ISE 34.0425: not judged)"
-        yield Claim("POLK: is it negative?", published, measured, ROWS[name].settings, max(least) < 0.0)
-    measured = f"ISE {written('PMD, eta = 0.012', 'ise')}, SPPPOT {written('SPPPOT constant', 'ise')}"
-    yield Claim("ISE, PMD with SPPPOT's step", "", measured, "eta = 0.012")
-    ours, theirs = (
-        f"{written(name, 'ise')} at M = {written(name, 'order')}"
-        for name in ("SPPPOT, 8 grid points", "PMD, 8 grid points")
-    )
-    yield Claim("ISE on a grid of 8 points", "", f"ISE {ours}, PMD {theirs}", "eta = 0.012, eps = 5e-4")
-
-
-def _figure(curves: Mapping[str, DensityCurve], estimate: Array, found: Final, density: Array) -> Figure:
-    shown = ("SPPPOT constant", "SPPPOT adaptive", "PMD", "POLK")
-    named = {name: curves.get(name) or curves[f"POLK, floor {FLOORS[1]:g}"] for name in shown}
-    first = [Curve(FINE[:, 0], density, style.GREY, "truth", look={"linewidth": 4.0, "alpha": 0.6})]
-    first += [stroke(name, FINE[:, 0], curve.densities[-1], name) for name, curve in named.items()]
-    first.append(stroke("batch", FINE[:, 0], estimate, "batch L-BFGS"))
-    errors = {name: curve.squared_errors(density) for name, curve in named.items()}
-    rmse, ise, loss, order = (
-        [stroke(name, curve.samples, values(name, curve)) for name, curve in named.items()]
-        for values in (
-            lambda name, _: np.sqrt(errors[name]),
-            lambda name, _: errors[name],
-            lambda _, curve: curve.losses,
-            lambda _, curve: curve.orders,
-        )
-    )
-    for lines, value in ((rmse, found.ise**0.5), (ise, found.ise), (loss, found.loss)):
-        lines.append(stroke("batch", None, value))
-    settled = [curve.losses[len(curve.losses) // 4 :] for name, curve in named.items() if name != "POLK"]
-    low, high = min(part.min() for part in settled), max(part.max() for part in settled)
-    limits = min(low, found.loss) - 0.02, high + 0.5 * (high - low) + 0.02
-    x = "samples processed"
-    panels = [
-        Panel(first, "density", "x"),
-        Panel(rmse, "RMSE", x, log="y"),
-        Panel(ise, "ISE", x, log="y"),
-        Panel(loss, "test loss", x, axes={"ylim": limits}),
-        Panel(order, "model order", x, axes={"ylim": (0.0, None)}),
-        Panel([]),
-    ]
-    figure = drawn(panels, (10.0, 6.0), 3)
-    figure.axes[-1].axis("off")
-    figure.axes[-1].legend(*figure.axes[0].get_legend_handles_labels(), loc="center", fontsize=10)
-    return figure
+        yield claim("negative", name, of[name]["least"].max() < 0.0)
+    yield claim("step", "PMD, eta = 0.012", ours=of["SPPPOT constant"]["ise"])
+    yield claim("grid", "SPPPOT, 8 grid points", rival=of["PMD, 8 grid points"])

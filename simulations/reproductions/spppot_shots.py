@@ -12,16 +12,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.csv_dialect import Dialect
 from kernelswarm.simulations.data.reading import find
 from kernelswarm.simulations.data.tables import Columns, read_csv
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    notes,
-    rows,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     RIDGES,
@@ -31,8 +22,8 @@ from kernelswarm.simulations.reproductions.densities import (
     learned,
     loss_of,
     named,
-    stroke,
 )
+from kernelswarm.simulations.reproductions.sheets import Sheet, rows
 
 FARTHEST = 40.0
 """Shots from so many feet or more are left out, and distances divided by it."""
@@ -42,6 +33,9 @@ DATA = (
     "a csv file of shots with the column shot_distance in feet, such as stephen_curry_shots.csv.gz, made from NBA "
     "play-by-play data (stats.nba.com publishes it)"
 )
+
+SHEET = Sheet("spppot-shots", globals())
+
 FILES = ("stephen_curry_shots.csv.gz",)
 
 PUBLISHED_TRAINING, PUBLISHED_TEST, PUBLISHED_EPOCHS = 8298, 1000, 10
@@ -68,21 +62,15 @@ def reproduce(request: Request) -> Reproduction:
         arrays |= named(name, curve)
     tests = {name: loss_of(LOSS, curve.function, test) for name, curve in curves.items()}
     tests["batch"] = loss_of(LOSS, estimate, test)
-    return Reproduction(
-        claims=[*_claims(curves, batch_density, batch_loss, tests), *_by_ridge(curves, training, test)],
-        notes=notes(
-            "spppot-shots",
-            globals(),
-            shots=len(distances),
-            trained=len(training),
-            tests=len(test),
-            epochs=epochs,
-            rest="" if request.quick else " in place of 10 make about as many steps",
-            ridge=ridge,
-        ),
-        figures={"spppot_shots": _figure(curves, batch_density, batch_loss)},
-        arrays=arrays,
+    said = SHEET.given(arrays, shots=len(distances), trained=len(training), tests=len(test), epochs=epochs, ridge=ridge)
+    said = said.given(
+        {f"{key}_feet": values / FARTHEST for key, values in arrays.items() if "density" in key or key == "batch"},
+        rest="" if request.quick else " in place of 10 make about as many steps",
+        batch_loss=batch_loss,
+        feet=FARTHEST * FINE[:, 0],
     )
+    claims = [*_claims(said, curves, batch_density, batch_loss), said.claim("tests", losses=tests)]
+    return said.found([*claims, *_by_ridge(said, curves, training, test)], arrays)
 
 
 def read_distances(path: Path | None) -> Array:
@@ -109,63 +97,28 @@ def read_distances(path: Path | None) -> Array:
 
 
 def _claims(
-    curves: Mapping[str, DensityCurve], batch_density: Array, batch_loss: float, tests: Mapping[str, float]
+    said: Sheet, curves: Mapping[str, DensityCurve], batch_density: Array, batch_loss: float
 ) -> Iterator[Claim]:
-    gaps = {}
+    gaps = {name: curve.settled(curve.squared_errors(batch_density)) for name, curve in curves.items()}
     for name, curve in curves.items():
         end, order = curve.settled(curve.losses), curve.settled(curve.orders)
-        beats = end < batch_loss if name.startswith("SPPPOT") else None
-        published = "below the batch solver's after a few epochs (figure 2a)" if beats is not None else ""
         least, total = float(curve.densities[-1].min()), curve.settled(curve.densities.mean(axis=1))
-        measured, words = f"least value {least:.2g}, integral {total:.4f}", ROWS[name].settings
-        whole = least > 0.0 and abs(total - 1.0) < 0.05
-        yield Claim(f"training loss, {name}", published, f"{end:.4f}, batch {batch_loss:.4f}", words, beats)
-        yield Claim(f"a density, {name}", "positive, integrates to one", measured, words, whole)
-        yield Claim(f"model order, {name}", "100 (figure 2c)", f"{order:.0f}", words, abs(order - 100) <= 2)
-        gaps[name] = curve.settled(curve.squared_errors(batch_density))
+        of = said.given(row=vars(ROWS[name]), end=end, order=order, least=least, total=total)
+        yield of.claim("better", end < batch_loss) if name.startswith("SPPPOT") else of.claim("rival")
+        yield of.claim("density", least > 0.0 and abs(total - 1.0) < 0.05)
+        yield of.claim("order", abs(order - 100) <= 2)
     for name in ("SPPPOT constant", "SPPPOT adaptive"):
-        yield Claim(
-            f"integrated squared distance to the batch density, {name}",
-            "much closer than PMD (figure 2b)",
-            f"{gaps[name]:.4f}, PMD {gaps['PMD']:.4f}",
-            ROWS[name].settings,
-            gaps[name] < 0.5 * gaps["PMD"],
-        )
-    measured = ", ".join(f"{name} {value:.4f}" for name, value in tests.items())
-    yield Claim("test loss", "", measured, "last functions")
+        closer = gaps[name] < 0.5 * gaps["PMD"]
+        yield said.claim("closer", closer, row=vars(ROWS[name]), gap=gaps[name], rival=gaps["PMD"])
 
 
-def _by_ridge(curves: Mapping[str, DensityCurve], training: Array, test: Array) -> Iterator[Claim]:
+def _by_ridge(said: Sheet, curves: Mapping[str, DensityCurve], training: Array, test: Array) -> Iterator[Claim]:
     """Yield both claims as they would be with each ridge of the batch solver."""
     ours, rival = curves["SPPPOT constant"], curves["PMD"]
     for ridge in RIDGES:
         estimate = batch(LOSS, KERNEL, training, ridge)
         density = estimate.values(FINE)[:, 0]
         gap, theirs = (curve.settled(curve.squared_errors(density)) for curve in (ours, rival))
-        yield Claim(
-            f"with the ridge {ridge:g}",
-            "",
-            f"training loss {loss_of(LOSS, estimate, training):.4f} beside {ours.settled(ours.losses):.4f}, test loss "
-            f"{loss_of(LOSS, estimate, test):.4f}; squared distance {gap:.4f}, PMD {theirs:.4f}",
-            "batch solver beside SPPPOT constant",
-        )
-
-
-def _figure(curves: Mapping[str, DensityCurve], batch_density: Array, batch_loss: float) -> Figure:
-    loss = [stroke(name, curve.samples, curve.losses) for name, curve in curves.items()]
-    loss.append(stroke("batch", None, batch_loss))
-    densities = {name: curve.densities[-1] for name, curve in curves.items()} | {"batch": batch_density}
-    density = [
-        stroke(name, FARTHEST * FINE[:, 0], values / FARTHEST, "batch L-BFGS" if name == "batch" else name)
-        for name, values in densities.items()
-    ]
-    order = [stroke(name, curve.samples, curve.orders) for name, curve in curves.items()]
-    panels = [
-        Panel(loss, "training loss", "samples processed"),
-        Panel(density, "density of the distance in feet", "feet"),
-        Panel(order, "model order", "samples processed", axes={"ylim": (0.0, None)}),
-    ]
-    figure = drawn(panels, (10.0, 3.6), below=4, of_all=True)
-    for axes in figure.axes[::2]:
-        axes.locator_params(axis="x", nbins=5)
-    return figure
+        losses = [loss_of(LOSS, estimate, rows) for rows in (training, test)]
+        end = ours.settled(ours.losses)
+        yield said.claim("ridge", ridge=ridge, losses=losses, end=end, gap=gap, theirs=theirs)

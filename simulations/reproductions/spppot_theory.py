@@ -19,29 +19,11 @@ from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    mean_curve,
-    notes,
-)
-from kernelswarm.simulations.reproductions.walks import (
-    SLACK,
-    Walk,
-    evenly,
-    largest_at_the_coarsest,
-    listed,
-    log_log,
-    midpoints,
-    rate,
-    walk,
-)
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
+from kernelswarm.simulations.reproductions.walks import Walk, evenly, largest_at_the_coarsest, midpoints, walk
 
+SHEET = Sheet("spppot-theory", globals())
 KERNEL, NOISE = Gaussian(0.15), 0.5
 CENTERS, WEIGHTS = np.array([[0.2], [0.5], [0.8]]), (0.8, 0.6)
 STEPS = (0.2, 0.1, 0.05, 0.025, 0.0125)
@@ -82,12 +64,20 @@ def reproduce(request: Request) -> Reproduction:
         found["least_squared_norm"].append(linear[1])
     arrays = {"steps": np.array(steps), "alphas": np.array(BUDGETS), "budgets": middle * np.array(BUDGETS)}
     arrays |= {name: np.array(values) for name, values in found.items()}
-    return Reproduction(
-        _claims(arrays, middle),
-        notes("spppot-theory", globals(), draws=draws, slack=SLACK, length=length),
-        {"spppot_theory": _figure(arrays)},
-        arrays,
-    )
+    return judged(arrays, middle, draws=draws, length=length)
+
+
+def judged(arrays: dict[str, Array], middle: float, **values: object) -> Reproduction:
+    """Set the theorem's rates beside what was measured."""
+    steps, alphas = arrays["steps"], arrays["alphas"]
+    lowest, below = arrays["least_kl"], arrays["least_squared_norm"]
+    by_step = arrays["excess_both"].mean(axis=0) / ((1.0 + RATIO**2) * steps)
+    ratios = np.concatenate([by_step, arrays["excess_budget"].mean(axis=0) / (middle + alphas**2)])
+    said = SHEET.given(arrays, values, middle=middle, ratios=ratios, below=below < 0.0)
+    said = said.given(distance=np.sqrt(arrays["excess_step"]), inverse=1.0 / arrays["budgets"])
+    coarse = (int(np.argmax(steps)), len(steps) + int(np.argmax(alphas)))
+    claims = said.claims(both=largest_at_the_coarsest(ratios, coarse), positive=(lowest > 0.0).all())
+    return said.found(claims, arrays)
 
 
 @cache
@@ -138,67 +128,3 @@ def _density(step: float, length: float, seed: Sequence[int]) -> Walk:
 
     learner = replace(POISSON, step_size=Constant(step), budget=Proportional(SMALL))
     return walk(learner, points, np.ones_like(points), evenly(count, 80), excess)
-
-
-def _claims(arrays: dict[str, Array], middle: float) -> list[Claim]:
-    steps, alphas, epsilons = arrays["steps"], arrays["alphas"], arrays["budgets"]
-    both, budget = (arrays[f"excess_{name}"] for name in ("both", "budget"))
-    lowest, below = arrays["least_kl"], arrays["least_squared_norm"]
-    regression, poisson = f"squared loss, f = exp(z), alpha = {SMALL:g}", f"Poisson process, alpha = {SMALL:g}"
-    linear = "O(eta) where alpha = 0 (after theorem 1)"
-    ratios = np.concatenate(
-        [both.mean(axis=0) / ((1.0 + RATIO**2) * steps), budget.mean(axis=0) / (middle + alphas**2)]
-    )
-    coarse = (int(np.argmax(steps)), len(steps) + int(np.argmax(alphas)))
-    return [
-        rate("excess risk, by eta", linear, steps, arrays["excess_step"], regression, least=1.0),
-        rate("excess risk, by eta", linear, steps, arrays["excess_poisson"], poisson, least=1.0),
-        Claim(
-            "excess risk, by eta and alpha",
-            "O(eta + (1 + eta) alpha^2) (after theorem 1)",
-            f"ratio {ratios.min():.2g} to {ratios.max():.2g}; alpha = {RATIO:g} sqrt eta: excess "
-            f"{listed(both, steps)}; eta = {middle:g}: {listed(budget, alphas)}",
-            "squared loss, f = exp(z), eps = alpha eta",
-            largest_at_the_coarsest(ratios, coarse),
-        ),
-        rate(
-            "distance to f*, by eta",
-            "O(eta + alpha) (after theorem 1)",
-            steps,
-            np.sqrt(arrays["excess_step"]),
-            regression,
-            least=1.0,
-        ),
-        rate(
-            "model order, by eps",
-            "O(1/eps)^d, here d = 1 (corollary 3)",
-            1.0 / epsilons,
-            arrays["orders"],
-            f"squared loss, f = exp(z), eta = {middle:g}",
-            most=1.0,
-            places=epsilons,
-        ),
-        Claim(
-            "least value of f on the way",
-            "positive throughout training (after eq. 26)",
-            f"{lowest.min():.2g}; with f = z {below.min():.2g}, negative in {int((below < 0.0).sum())} of {len(below)}",
-            "squared loss, all runs; f = z with one of the settings",
-            bool((lowest > 0.0).all()),
-        ),
-    ]
-
-
-def _figure(arrays: dict[str, Array]) -> Figure:
-    steps, alphas, budgets = (arrays[name] for name in ("steps", "alphas", "budgets"))
-    step = [
-        *log_log(steps, arrays["excess_step"], 1.0, "squared loss"),
-        mean_curve(steps, arrays["excess_poisson"], style.ORANGE, "Poisson process", marker="s"),
-    ]
-    budget = [mean_curve(alphas, arrays["excess_budget"], style.BLUE, marker="o")]
-    many = log_log(budgets, arrays["orders"], -1.0, "M", style.GREEN)
-    panels = [
-        Panel(step, "excess risk", "step size", log="xy", ticks=steps.tolist(), legend={}),
-        Panel(budget, "excess risk", "alpha = eps / eta", log="xy"),
-        Panel(many, "model order", "budget eps", log="xy", legend={}),
-    ]
-    return drawn(panels, (10.0, 3.2))

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
     Claim,
@@ -18,8 +16,8 @@ from kernelswarm.simulations.reproductions.contract import (
     Request,
     beyond,
     errs_more,
-    notes,
 )
+from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.survey_networks import (
     GRAPHS,
     SINE,
@@ -31,6 +29,9 @@ from kernelswarm.simulations.reproductions.survey_networks import (
     measured,
     outcome,
 )
+
+SHEET = Sheet("survey-consensus", globals())
+
 
 PENALTIES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 FORMS, STEPS = ("one_sided", "symmetric"), ("explicit", "implicit")
@@ -70,12 +71,9 @@ def reproduce(request: Request) -> Reproduction:
     sizes, rounds, seeds = ((5, 10), 300, 1) if request.quick else (SIZES, ROUNDS, SEEDS)
     found = measured(_settings(sizes), _rule, SINE, rounds, seeds, request)
     tried = _tried(_level(found, sizes), rounds, range(request.seed, request.seed + seeds))
-    return Reproduction(
-        [*_claims(found, sizes, rounds), *tried],
-        notes("survey-consensus", rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds"),
-        {"survey_consensus": _figure(found, sizes)},
-        arrays(found, _numbers),
-    )
+    said = SHEET.given(rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds")
+    figures = {"survey_consensus": _figure(found, sizes)}
+    return said.found([*_claims(found, sizes, rounds), *tried], arrays(found, _numbers), figures)
 
 
 def _rule(setting: Setting) -> Mapping[str, Any] | str:
@@ -124,31 +122,19 @@ def _tried(level: Sequence[tuple[Setting, Setting]], rounds: int, seeds: Sequenc
             for setting in (low, high):
                 runs = [outcome(topology, SINE, _rule(setting), rounds, seed, **keys) for seed in seeds]
                 ends.append([run.disagreement for run in runs])
-            ratios = ", ".join(f"{after / before:.4g}" for before, after in zip(*ends, strict=True))
-            yield Claim(
-                f"disagreement, {low.form}, {low.step}, {low.nodes} nodes, {low.graph}: tried",
-                "",
-                f"{ratios} times what it is at c = {low.penalty:g}, by seed; {np.mean(ends[1]):.3g}",
-                f"c = {high.penalty:g}, {words}",
-            )
+            ratios = [after / before for before, after in zip(*ends, strict=True)]
+            of = SHEET.given(low=low._asdict(), high=high._asdict(), words=words)
+            yield of.claim("tried", ratios=ratios, disagreement=ends[1])
 
 
 def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: int) -> Iterator[Claim]:
     for form, step in product(FORMS, STEPS):
         runs = {key: entry for key, entry in found.items() if (key.form, key.step) == (form, step)}
         ended = [key.penalty for key, entry in runs.items() if not entry.failure]
-        largest = max(ended, default=math.nan)
-        failed = len(runs) - len(ended)
-        measured = f"{failed} of {len(runs)} refused or diverged; the largest penalty that ends is {largest:g}"
         falls = [_falls(found[low], found[high]) for low, high in _steps_of_penalty(runs, sizes)]
-        yield Claim(f"stability, {form}, {step}", "", measured, f"c = 0 to 1,000, {rounds} rounds")
-        yield Claim(
-            f"disagreement, {form}, {step}",
-            "falls with c, O(1/c) (section III-A)",
-            f"falls in {sum(falls)} of {len(falls)} steps of c by ten",
-            "c = .01 to 10",
-            bool(falls) and all(falls),
-        )
+        of = SHEET.given(form=form, step=step, runs=list(runs), falls=falls, rounds=rounds)
+        yield of.claim("stability", failed=len(runs) - len(ended), largest=max(ended, default=math.nan))
+        yield of.claim("disagreement", bool(falls) and all(falls))
     for name in GRAPHS:
         ours, alone, central = (
             [found[Setting(nodes, name, *rule)] for nodes in sizes]
@@ -160,14 +146,13 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
         )
         theirs, own = ([error for entry in each for error in entry.errors] for each in (alone, ours))
         ended_all = len(theirs) == len(own) > 0
-        errors += f"; in all networks and seeds {beyond(theirs, own)}" if ended_all else ""
+        difference = f"; in all networks and seeds {beyond(theirs, own)}" if ended_all else ""
         orders = ", ".join(f"{mine.order:.1f} (alone {one.order:.1f})" for mine, one in zip(ours, alone, strict=True))
-        sent = ", ".join(f"{mine.scalars / rounds:.0f}" for mine in ours)
-        settings = f"c = {BEST:g}, symmetric, implicit"
-        below = errs_more(theirs, own) if ended_all else False
-        yield Claim(f"error, {name}", "below learning alone (section III)", errors, settings, below)
-        yield Claim(f"model order, {name}", "", orders, settings)
-        yield Claim(f"scalars a round, {name}", "", sent, settings)
+        sent = [mine.scalars / rounds for mine in ours]
+        of = SHEET.given(name=name, errors=errors + difference, orders=orders, sent=sent)
+        yield of.claim("error", errs_more(theirs, own) if ended_all else False)
+        yield of.claim("order")
+        yield of.claim("sent")
 
 
 def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:

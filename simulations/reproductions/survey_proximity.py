@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Curve, Figure, Reproduction, Request, notes
+from kernelswarm.simulations.reproductions.contract import Claim, Curve, Figure, Reproduction, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.survey_networks import FIELD, GRAPHS, SIZES, Outcome, arrays, draw, measured
+
+SHEET = Sheet("survey-proximity", globals())
+
 
 TOLERANCES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e9)
 """The last is larger than any squared difference: no constraint."""
@@ -34,13 +36,8 @@ def reproduce(request: Request) -> Reproduction:
     """SURVEY section III-B: tolerances from none to infinite, with consensus and isolated learning as their ends."""
     sizes, rounds, seeds = ((5, 10), 400, 1) if request.quick else (SIZES, ROUNDS, SEEDS)
     found = measured(_settings(sizes), _protocol, FIELD, rounds, seeds, request)
-    figures = {"survey_proximity": _figure(found, sizes)}
-    return Reproduction(
-        [*_claims(found, sizes)],
-        notes("survey-proximity", rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds"),
-        figures,
-        arrays(found, _numbers),
-    )
+    said = SHEET.given(rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds")
+    return said.found([*_claims(found, sizes)], arrays(found, _numbers), {"survey_proximity": _figure(found, sizes)})
 
 
 RULES = ("isolated", "consensus", "proximity", "adaptive")
@@ -70,59 +67,35 @@ def _numbers(setting: Setting) -> list[float]:
 
 
 def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Iterator[Claim]:
-    networks = [(nodes, name) for nodes in sizes for name in GRAPHS]
+    networks = [*product(sizes, GRAPHS)]
     for form in FORMS:
         ends, falls, between, adaptive = [], [], [], []
         for network in networks:
-            alone = found[Setting(*network, "isolated", "one_sided", 0.0)]
+            alone = found[Setting(*network, "isolated", "one_sided", 0.0)].error
             line = [found[Setting(*network, "proximity", form, tolerance)] for tolerance in TOLERANCES]
-            ends.append(abs(line[-1].error / alone.error - 1.0))
-            falls.append(line[0].disagreement < line[4].disagreement < line[-1].disagreement)
             errors = [entry.error for entry in line]
+            ends.append(abs(errors[-1] / alone - 1.0))
+            falls.append(line[0].disagreement < line[4].disagreement < line[-1].disagreement)
             between.append(min(errors[1:-1]) < min(errors[0], errors[-1]))
             tuned = min(found[Setting(*network, "consensus", form, penalty)].error for penalty in PENALTIES)
-            adaptive.append(found[Setting(*network, "adaptive", form, 2.0)].error / min(tuned, alone.error))
-        share = f"of {len(networks)} networks"
-        yield Claim(
-            f"tolerance infinite, {form}",
-            "no constraint: isolated learning",
-            f"error differs from isolated's by at most {max(ends):.1%}",
-            "gamma = 1e9",
-            max(ends) < 0.01,
-        )
-        yield Claim(
-            f"disagreement, {form}",
-            "grows with the tolerance",
-            f"in {sum(falls)} {share}",
-            "gamma = 0, 0.3, 1e9",
-            all(falls),
-        )
-        yield Claim(
-            f"best tolerance, {form}",
-            "between consensus and isolated where targets differ (section III-B)",
-            f"errs less than both ends in {sum(between)} {share}",
-            "gamma = 0.01 to 10, one for all edges",
-            all(between),
-        )
-        yield Claim(
-            f"learned tolerances, {form}",
-            "",
-            f"{np.median(adaptive):.2f} times the better of isolated and the best of four penalties, median; "
-            f"{min(adaptive):.2f} to {max(adaptive):.2f}",
-            "adaptive, scale 2",
-        )
+            adaptive.append(found[Setting(*network, "adaptive", form, 2.0)].error / min(tuned, alone))
+        of = SHEET.given(form=form, ends=ends, falls=falls, between=between, adaptive=adaptive)
+        yield of.claim("infinite", max(ends) < 0.01)
+        yield of.claim("disagreement", all(falls))
+        yield of.claim("best", all(between))
+        yield of.claim("learned")
     nodes = sizes[-1]
     for name in GRAPHS:
-        rows = {
-            "isolated": found[Setting(nodes, name, "isolated", "one_sided", 0.0)],
-            **{f"c = {c:g}": found[Setting(nodes, name, "consensus", "symmetric", c)] for c in PENALTIES[:3]},
-            **{f"gamma = {g:g}": found[Setting(nodes, name, "proximity", "symmetric", g)] for g in (0.0, 0.1, 1.0)},
-            "adaptive": found[Setting(nodes, name, "adaptive", "symmetric", 2.0)],
+        rules = {
+            "isolated:": ("isolated", "one_sided", 0.0),
+            **{f"c = {c:g}:": ("consensus", "symmetric", c) for c in PENALTIES[:3]},
+            **{f"gamma = {g:g}:": ("proximity", "symmetric", g) for g in (0.0, 0.1, 1.0)},
+            "adaptive:": ("adaptive", "symmetric", 2.0),
         }
-        measured = ", ".join(f"{label}: {entry.error:.3f}" for label, entry in rows.items())
-        yield Claim(f"error, {name}", "", measured, f"{nodes} nodes, symmetric")
-        traffic = ", ".join(f"{label}: {entry.order:.1f}" for label, entry in rows.items())
-        yield Claim(f"model order, {name}", "", traffic, f"{nodes} nodes, symmetric")
+        rows = {label: found[Setting(nodes, name, *rule)] for label, rule in rules.items()}
+        by_label, orders = ({label: getattr(row, of) for label, row in rows.items()} for of in ("error", "order"))
+        yield SHEET.claim("error", name=name, nodes=nodes, errors=by_label)
+        yield SHEET.claim("order", name=name, nodes=nodes, orders=orders)
 
 
 def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:

@@ -3,76 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise, product
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelswarm.arrays import Array
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    drawn,
-    notes,
-    table,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Curve, Figure, Panel, Reproduction, Request, drawn
+from kernelswarm.simulations.reproductions.sheets import Sheet, laid, tables
 from kernelswarm.simulations.reproductions.survey_networks import ended
 
+SHEET = Sheet("unreliable-links", globals())
 Table = Mapping[str, Any]
-Key = TypeVar("Key")
+GRAPHS, STREAMS, PROTOCOLS, SWEEPS = (tables(SHEET.name)[kind] for kind in ("graphs", "streams", "protocols", "sweeps"))
 
+NOTHING: Table = {}
 EVALUATE_EVERY = 25
 LAST = 0.3
 """The share of the evaluations, the last, whose medians count: a single one is off by a tenth and more."""
 
-GRAPHS, STREAMS, PROTOCOLS = (table("unreliable-links")[kind] for kind in ("graphs", "streams", "protocols"))
 
-
-class Problem(NamedTuple):
-    """A stream on a graph, by their names in STREAMS and GRAPHS."""
-
-    stream: str
-    graph: str
-
-    @property
-    def words(self) -> str:
-        """How tables and figures call it."""
-        return f"{self.stream}, {self.graph}"
-
-
-PROBLEMS = (
-    Problem("sine", "ring"),
-    Problem("sine", "complete"),
-    Problem("sine", "geometric"),
-    Problem("field", "geometric"),
-    Problem("patches", "complete"),
-)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A problem under a protocol.
+class Run(NamedTuple):
+    """A stream on a graph, under a protocol.
 
     Attributes
     ----------
-    words : str
-        What distinguishes it from all others.
+    problem : str
+        The names of the stream and of the graph, with a comma between them.
     conditions : mapping
         The tables ``links`` and ``clock``, as far as they are not ideal, and keys laid over those of ``topology``.
     learner : mapping
         Keys laid over those of the learner.
     """
 
-    words: str
-    problem: Problem
+    problem: str
     protocol: Table
-    conditions: Table = field(default_factory=dict)
-    learner: Table = field(default_factory=dict)
+    conditions: Table = NOTHING
+    learner: Table = NOTHING
 
 
 class Outcome(NamedTuple):
@@ -96,29 +65,32 @@ class Outcome(NamedTuple):
     stopped: int = 0
 
 
-def measured(runs: Mapping[Key, Run], seeds: Sequence[int], rounds: int, request: Request) -> dict[Key, Outcome]:
+Found = Mapping[str, Outcome]
+"""By what distinguishes a run from all others."""
+
+
+def measured(runs: Mapping[str, Run], seeds: Sequence[int], rounds: int, request: Request) -> dict[str, Outcome]:
     """Run all of them with all seeds, and take the medians over these."""
-    keys = request.each(runs, lambda key: runs[key].words)
-    return {key: medians(outcome(runs[key], seed, rounds) for seed in seeds) for key in keys}
+    return {key: medians(outcome(runs[key], seed, rounds) for seed in seeds) for key in request.each(runs)}
 
 
 def outcome(run: Run, seed: int, rounds: int) -> Outcome:
     """Run once, and take the medians over the last evaluations."""
-    conditions = {**run.conditions, "topology": {**GRAPHS[run.problem.graph], **run.conditions.get("topology", {})}}
+    stream, _, graph = run.problem.partition(", ")
     result = ended(
         rounds,
         EVALUATE_EVERY,
         seed=seed,
-        stream=dict(STREAMS[run.problem.stream]),
+        stream=STREAMS[stream],
         learner={"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}, **run.learner},
-        protocol=dict(run.protocol),
-        **conditions,
+        protocol=run.protocol,
+        **{**run.conditions, "topology": {**GRAPHS[graph], **run.conditions.get("topology", {})}},
     )
     if result is None:
         return Outcome(np.nan, np.nan, np.nan, stopped=1)
     table = result.network
     last = slice(-max(1, int(LAST * len(table["round"]))), None)
-    columns = "error" if run.problem.stream == "field" else "global_error", "disagreement"
+    columns = "error" if stream == "field" else "global_error", "disagreement"
     error, disagreement = (float(np.median(table[column][last])) for column in columns)
     return Outcome(error, disagreement, float(table["bytes_sent"][-1]))
 
@@ -131,7 +103,13 @@ def medians(outcomes: Iterable[Outcome]) -> Outcome:
     return Outcome(error, disagreement, sent, int(rows[:, 3].sum()))
 
 
+def _error(outcome: Outcome) -> str:
+    return "stopped" if np.isnan(outcome.error) else f"{outcome.error:.4g}"
+
+
 # The kinds of unreliable links, each from nothing to much, and their effect on a network.
+
+PROBLEMS = "sine, ring", "sine, complete", "sine, geometric", "field, geometric", "patches, complete"
 
 BURST_LOSS = 0.3
 """The share of messages that is lost in bursts, however long these are."""
@@ -139,174 +117,139 @@ BURST_LOSS = 0.3
 ABSENCE = 20
 """Rounds for which a node that leaves is away, on average."""
 
-
-PATIENCE = 40
-"""Rounds that a message may take on the narrowest edges."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One condition.
-
-    Attributes
-    ----------
-    words : str
-        What is varied, for an axis.
-    values : tuple of float
-        From little to much.
-    tables : callable
-        ``tables(value)`` gives the tables of the experiment.
-    asleep : bool
-        Whether nodes sleep in it, so that isolated ones learn from fewer samples too.
-    """
-
-    words: str
-    values: tuple[float, ...]
-    tables: Callable[[float], Table]
-    asleep: bool = False
-
-
-def _links(**keys: Any) -> Table:
-    return {"links": keys}
-
-
-def _bursts(length: float) -> Table:
-    recovers = 1.0 / length
-    worsens = recovers * BURST_LOSS / (1.0 - BURST_LOSS)
-    return _links(loss={"name": "bursts", "worsens": worsens, "recovers": recovers})
+NOTHING_GAINED = 0.95
+"""Nodes whose error is above this share of that of isolated nodes gain nothing worth a message."""
 
 
 def delayed(rounds: float, **keys: Any) -> Table:
     """Return links that delay all messages so long, and drop none for it."""
-    return _links(delay=int(rounds), max_age=int(rounds) + 20, **keys)
+    return {"links": {"delay": int(rounds), "max_age": int(rounds) + 20, **keys}}
+
+
+def _bursts(length: float) -> Table:
+    worsens = BURST_LOSS / (1.0 - BURST_LOSS) / length
+    return {"links": {"loss": {"name": "bursts", "worsens": worsens, "recovers": 1.0 / length}}}
 
 
 def _churn(away: float) -> Table:
-    returns = 1.0 / ABSENCE
-    return {"clock": {"name": "churn", "leaves": returns * away / (1.0 - away), "returns": returns}}
+    leaves = 1.0 / ABSENCE * away / (1.0 - away)
+    return {"clock": {"name": "churn", "leaves": leaves, "returns": 1.0 / ABSENCE}}
 
 
-SWEEPS: dict[str, Sweep] = {
-    "loss": Sweep("share of messages lost", (0.1, 0.3, 0.5, 0.7, 0.9), lambda share: _links(loss=share)),
-    "bursts": Sweep(f"rounds of a burst, {BURST_LOSS:.0%} lost", (1, 10, 30, 100), _bursts),
-    "delay": Sweep("delay in rounds", (1, 5, 10, 20, 50), delayed),
-    "bits": Sweep("bits of a number", (16, 8, 6, 4, 2, 1), lambda bits: _links(quantization={"bits": int(bits)})),
-    "bandwidth": Sweep(
-        "scalars a round on an edge",
-        (4, 2, 1, 0.5, 0.25),
-        lambda scalars: _links(bandwidth=float(scalars), max_age=PATIENCE),
-    ),
-    "trigger": Sweep(
-        "threshold of the trigger",
-        (0.003, 0.01, 0.03, 0.1, 0.3),
-        lambda threshold: _links(trigger={"threshold": threshold}, on_missing="repeat"),
-    ),
-    "awake": Sweep(
-        "share of rounds awake",
-        (0.7, 0.5, 0.2, 0.1),
-        lambda share: {"clock": {"name": "bernoulli", "probability": share}},
-        asleep=True,
-    ),
-    "edges": Sweep(
-        "share of rounds in which an edge is there",
-        (0.7, 0.5, 0.2, 0.1),
-        lambda share: {"topology": {"schedule": {"name": "activation", "probability": share}}},
-    ),
-    "churn": Sweep(f"share away, {ABSENCE} rounds each", (0.1, 0.3, 0.5), _churn, asleep=True),
-}
-
-Found = dict[tuple[str, Problem, str, float], Outcome]
-"""By sweep, problem, protocol and value; the ideal links have the sweep ``ideal`` and the value 0."""
+FORMULAS: dict[str, Callable[[float], Table]] = {"delay": delayed, "bursts": _bursts, "churn": _churn}
 
 
-def swept(
-    problems: Sequence[Problem], values: Mapping[str, Sequence[float]]
-) -> dict[tuple[str, Problem, str, float], Run]:
+def conditions(name: str, value: float) -> Table:
+    """Return the tables of a condition that is so strong."""
+    if name in FORMULAS:
+        return FORMULAS[name](value)
+    return laid(SWEEPS[name].get("base", {}), {SWEEPS[name]["place"]: value}) if name in SWEEPS else {}
+
+
+def at(name: str, value: float, protocol: str, problem: str) -> str:
+    """Name a run; the ideal links have the sweep ``ideal`` and the value 0."""
+    return f"{name} {value:g}: {protocol}, {problem}"
+
+
+def swept(problems: Sequence[str], values: Mapping[str, Sequence[float]]) -> dict[str, Run]:
     """Return all problems in all kinds of unreliable links, under all protocols."""
-    cells: list[tuple[str, Problem, str, float]] = []
-    for problem in problems:
-        for protocol in PROTOCOLS:
-            cells.append(("ideal", problem, protocol, 0.0))
-            for name, points in values.items():
-                if protocol != "isolated" or SWEEPS[name].asleep:  # nobody else notices
-                    cells += [(name, problem, protocol, value) for value in points]
     runs = {}
-    for name, problem, protocol, value in cells:
-        words = f"{name} {value:g}: {protocol}, {problem.words}"
-        conditions = {} if name == "ideal" else SWEEPS[name].tables(value)
-        runs[name, problem, protocol, value] = Run(words, problem, PROTOCOLS[protocol], conditions)
+    for problem, (protocol, keys) in product(problems, PROTOCOLS.items()):
+        for name, points in {"ideal": [0.0], **values}.items():
+            if protocol != "isolated" or name == "ideal" or "asleep" in SWEEPS[name]:  # nobody else notices
+                for value in points:
+                    runs[at(name, value, protocol, problem)] = Run(problem, keys, conditions(name, value))
     return runs
 
 
-def tested(found: Found) -> list[Problem]:
-    """Return the problems that were run."""
-    return list(dict.fromkeys(problem for _, problem, _, _ in found))
+def over(found: Found, name: str, value: float, protocol: str, problem: str, measure: str, isolated: bool) -> float:
+    """Return an error or disagreement over that on ideal links, or of isolated nodes with the same clock."""
+    ideal = found[at("ideal", 0.0, "isolated" if isolated else protocol, problem)]
+    other = found.get(at(name, value, "isolated", problem), ideal) if isolated else ideal
+    return float(getattr(found[at(name, value, protocol, problem)], measure) / getattr(other, measure))
 
 
-def values_of(found: Found) -> dict[str, list[float]]:
-    """Return the values of each condition that was run."""
-    values: dict[str, list[float]] = {}
-    for name, _, _, value in found:
-        if name != "ideal" and value not in values.setdefault(name, []):
-            values[name].append(value)
-    return values
+def sweep_rows(
+    found: Found, problems: Sequence[str], values: Mapping[str, Sequence[float]], measure: str
+) -> Iterator[Claim]:
+    """Write a row for each condition and protocol: the factor over ideal links, the median over problems."""
+    for (name, points), protocol in product(values.items(), PROTOCOLS):
+        alone = protocol == "isolated"
+        if alone and ("asleep" not in SWEEPS[name] or measure == "disagreement"):
+            continue
+        cells, lost = [], []
+        for value in points:
+            own, theirs = (
+                [over(found, name, value, protocol, problem, measure, isolated) for problem in problems]
+                for isolated in (False, True)
+            )
+            cells.append(f"{value:g}: {np.median(own):.2f} ({min(own):.2f} to {max(own):.2f})")
+            count = sum(not share < NOTHING_GAINED for share in theirs)
+            lost += [f"in {count} at {value:g}"] if count else []
+        key = "sweep" if alone or measure == "disagreement" else "gain"
+        of = SHEET.given(measure=measure, name=name, protocol=protocol, problems=problems, cells="; ".join(cells))
+        yield of.claim(key, words=SHEET.filled(SWEEPS[name]["words"]), lost=", ".join(lost) or "nowhere")
 
 
-def over_isolated(found: Found, name: str, problem: Problem, protocol: str, value: float, measure: str) -> float:
-    """Return an error or disagreement over that of isolated nodes with the same clock."""
-    isolated = found.get((name, problem, "isolated", value), found["ideal", problem, "isolated", 0.0])
-    return float(getattr(found[name, problem, protocol, value], measure) / getattr(isolated, measure))
+THIN, THINNER, LEVEL = {"linewidth": 0.6, "alpha": 0.4}, {"linewidth": 1.0}, {"linewidth": 1.2}
+ISOLATED = style.PROTOCOLS["isolated"][0]
+
+
+def _drawn(panels: Sequence[Panel], columns: int, height: float, below: int, heading: str, **keys: Any) -> Figure:
+    size = 3.6 * columns, height * -(-len(panels) // columns) + 0.7
+    return drawn(panels, size, columns, below, heading, **keys)
+
+
+def draw_sweeps(found: Found, problems: Sequence[str], values: Mapping[str, Sequence[float]], measure: str) -> Figure:
+    """Draw the "error" or the "disagreement" against every condition, as shares of that of isolated nodes."""
+    panels = []
+    for name, points in values.items():
+        curves = []
+        cells = [("ideal", 0.0), *((name, value) for value in points)]
+        places = np.arange(len(cells))
+        for protocol in ("consensus", "proximity"):
+            color, dash, marker = style.PROTOCOLS[protocol]
+            table = np.array(
+                [[over(found, *cell, protocol, problem, measure, True) for cell in cells] for problem in problems]
+            )
+            curves += [Curve(places, line, color, look=THIN) for line in table]
+            curves.append(Curve(places, np.median(table, axis=0), color, protocol, dash, marker, 5))
+        curves.append(Curve(None, 1.0, ISOLATED, "isolated, same clock", "--", look=LEVEL))
+        ticks = ["ideal", *(f"{value:g}" for value in points)]
+        x, y = SHEET.filled(SWEEPS[name]["words"]), f"{measure}, isolated = 1"
+        panels.append(Panel(curves, "", x, y, "y", "y", words=ticks))
+    heading = (
+        f"{measure} of networks on unreliable links, over that of isolated nodes with the same clock\n"
+        "thin: each stream on each graph (median over seeds); thick: the median of these"
+    )
+    return _drawn(panels, 3, 2.9, 3, heading)
 
 
 # Networks whose edges come and go, and directed networks, beside the networks that contain them.
 
-CHANGING_PROBLEMS = tuple(
-    Problem(stream, graph)
-    for stream in ("sine", "patches")
-    for graph in (
-        "ring",
-        "directed ring",
-        "three asked",
-        "exponential",
-        "exponential, one distance a round",
-        "complete",
-        "complete, in pairs",
-        "complete, mobile",
-    )
-)
-"""Streams, each on every network of eight nodes."""
-
-Compared = Mapping[tuple[Problem, str], Outcome]
-"""By problem and protocol; isolated nodes are the same on all networks."""
+CHANGING_PROBLEMS = tuple(map(", ".join, product(("sine", "patches"), tables(SHEET.name)["changing"])))
+"""Streams, each on every network of eight nodes; isolated nodes are the same on all networks."""
 
 
-def changing(problems: Sequence[Problem]) -> dict[tuple[Problem, str], Run]:
+def changing(problems: Sequence[str]) -> dict[str, Run]:
     """Return all problems under all protocols."""
+    first = {problem.partition(", ")[0]: problem for problem in reversed(problems)}
     return {
-        (problem, protocol): Run(f"{protocol}: {problem.words}", problem, PROTOCOLS[protocol])
-        for place, problem in enumerate(problems)
-        for protocol in PROTOCOLS
-        if protocol != "isolated" or problem.stream not in {other.stream for other in problems[:place]}
+        f"{protocol}: {problem}": Run(problem, keys)
+        for problem, (protocol, keys) in product(problems, PROTOCOLS.items())
+        if protocol != "isolated" or problem in first.values()
     }
 
 
-def rows(found: Compared) -> Iterator[Claim]:
+def rows(found: Found) -> Iterator[Claim]:
     """Yield a row for each problem: the errors over isolated nodes' errors, and the bytes sent."""
-    alone = {problem.stream: one.error for (problem, protocol), one in found.items() if protocol == "isolated"}
-    for problem in dict.fromkeys(problem for problem, _ in found):
-        outcomes = {protocol: one for (other, protocol), one in found.items() if other == problem}
-        sentences = [
-            f"{protocol}: {one.error / alone[problem.stream]:.3f}"
-            for protocol, one in outcomes.items()
-            if protocol != "isolated"
-        ]
-        sent = outcomes["consensus"].bytes / 1e3
-        yield Claim(
-            f"error over that of isolated nodes, {problem.words}",
-            "",
-            "; ".join(sentences),
-            f"8 nodes; consensus sends {sent:,.0f} kB",
-        )
+    cells = {tuple(key.split(": ")): one for key, one in found.items()}
+    alone = {problem.partition(", ")[0]: one.error for (name, problem), one in cells.items() if name == "isolated"}
+    for problem in dict.fromkeys(problem for _, problem in cells):
+        own = {name: cells[name, problem] for name in PROTOCOLS if name != "isolated" and (name, problem) in cells}
+        shares = [f"{name}: {one.error / alone[problem.partition(', ')[0]]:.3f}" for name, one in own.items()]
+        sent = own["consensus"].bytes / 1e3
+        yield SHEET.claim("changing", problem=problem, shares="; ".join(shares), sent=sent)
 
 
 # Stable forms of consensus: explicit or implicit, one-sided or not, by the substitute for lost answers.
@@ -315,7 +258,15 @@ STEP_SIZE = 0.1
 PENALTY = 1.0
 """What explicit steps bear on all graphs."""
 
-FORM_PROBLEMS = (Problem("sine", "ring"), Problem("patches", "complete"))
+FORM_PROBLEMS = "sine, ring", "patches, complete"
+BOTH = "symmetric", "one_sided"
+FORMS = {
+    f"{step}, {form.replace('_', '-')}, on_missing = {missing}, damping = {damping:g}": (
+        {"name": "consensus", "penalty": PENALTY, "form": form, "step": step},
+        {"on_missing": missing, "damping": damping},
+    )
+    for step, form, missing, damping in product(("implicit", "explicit"), BOTH, ("skip", "repeat"), (0.0, 1.0))
+}
 
 CONDITIONS: dict[str, Table] = {
     "ideal": {},
@@ -323,31 +274,7 @@ CONDITIONS: dict[str, Table] = {
     "10 rounds late": delayed(10),
     "50 rounds late": delayed(50),
 }
-
-
-class Form(NamedTuple):
-    """A form of consensus, with its treatment of missing and late messages."""
-
-    step: str
-    form: str
-    on_missing: str
-    damping: float
-
-    @property
-    def words(self) -> str:
-        """How tables call it."""
-        return f"{self.step}, {self.form.replace('_', '-')}, on_missing = {self.on_missing}, damping = {self.damping:g}"
-
-
-FORMS = tuple(
-    Form(*keys)
-    for keys in product(("implicit", "explicit"), ("symmetric", "one_sided"), ("skip", "repeat"), (0.0, 1.0))
-)
-
 DELAYS = (0, 1, 2, 5, 20, 50)
-DAMPINGS = (0.0, 1.0)
-PENALTIES = (3.5, 5.0, 7.0)
-"""Up to nearly 9.5, from which explicit steps of this size are refused on a ring."""
 
 
 class Strength(NamedTuple):
@@ -364,34 +291,85 @@ class Strength(NamedTuple):
         return f"{self.step}, {self.form.replace('_', '-')}, c = {self.penalty:g}, damping = {self.damping:g}"
 
 
+PENALTIES = {3.5: style.SKY, 5.0: style.GREEN, 7.0: style.VERMILLION}
+"""Up to nearly 9.5, from which explicit steps of this size are refused on a ring; with their colours."""
+
 STRENGTHS = (
-    *(Strength("explicit", *keys) for keys in product(("symmetric", "one_sided"), PENALTIES, DAMPINGS)),
-    *(Strength("implicit", form, PENALTIES[-1], 0.0) for form in ("symmetric", "one_sided")),
+    *(Strength("explicit", *keys) for keys in product(BOTH, PENALTIES, (0.0, 1.0))),
+    *(Strength("implicit", form, 7.0, 0.0) for form in BOTH),
 )
 
-_LEARNER: Table = {"step_size": STEP_SIZE}
 
-
-def compared(problems: Sequence[Problem], cases: Sequence[str]) -> dict[tuple[Form, Problem, str], Run]:
+def compared(problems: Sequence[str], cases: Sequence[str]) -> dict[str, Run]:
     """Return all forms with one penalty that all of them bear on ideal links."""
     runs = {}
-    for form, problem, case in product(FORMS, problems, cases):
-        protocol = {"name": "consensus", "penalty": PENALTY, "form": form.form, "step": form.step}
-        links = {**CONDITIONS[case].get("links", {}), "on_missing": form.on_missing, "damping": form.damping}
-        words = f"{form.words}: {case}, {problem.words}"
-        runs[form, problem, case] = Run(words, problem, protocol, {"links": links}, _LEARNER)
+    for (words, (protocol, links)), problem, case in product(FORMS.items(), problems, cases):
+        both = {"links": {**CONDITIONS[case].get("links", {}), **links}}
+        runs[f"{words}: {case}, {problem}"] = Run(problem, protocol, both, {"step_size": STEP_SIZE})
     return runs
 
 
-def strained(strengths: Sequence[Strength], delays: Sequence[int]) -> dict[tuple[Strength, int], Run]:
+def strained(strengths: Sequence[Strength], delays: Sequence[int]) -> dict[str, Run]:
     """Return delayed messages with explicit steps near their limit of stability: a sine on a ring."""
     runs = {}
     for strength, delay in product(strengths, delays):
         step, form, penalty, damping = strength
         protocol = {"name": "consensus", "penalty": penalty, "form": form, "step": step}
-        words, conditions = f"{strength.words}: delay {delay}", delayed(delay, damping=damping)
-        runs[strength, delay] = Run(words, FORM_PROBLEMS[0], protocol, conditions, _LEARNER)
+        links = delayed(delay, damping=damping)
+        runs[f"{strength.words}: delay {delay}"] = Run(FORM_PROBLEMS[0], protocol, links, {"step_size": STEP_SIZE})
     return runs
+
+
+def form_rows(found: Found, problems: Sequence[str], cases: Sequence[str]) -> list[Claim]:
+    """Write a row for each form and problem: its errors under all conditions."""
+    return [
+        SHEET.claim(
+            "form",
+            problem=problem,
+            form=form,
+            errors=" / ".join(_error(found[f"{form}: {case}, {problem}"]) for case in cases),
+            cases=", ".join(cases),
+        )
+        for form, problem in product(FORMS, problems)
+    ]
+
+
+def strained_rows(found: Found, strengths: Sequence[Strength], delays: Sequence[int]) -> Iterator[Claim]:
+    """Write a row for each penalty near the limit of explicit steps, and check the effect of delays on stable ones."""
+    of = SHEET.given(delays=delays)
+    lines = [[found[f"{strength.words}: delay {delay}"] for delay in delays] for strength in strengths]
+    for strength, line in zip(strengths, lines, strict=True):
+        yield of.claim("strained", words=strength.words, errors=" / ".join(map(_error, line)))
+    safe = [any(one.stopped for one in line) for line in lines if not line[0].stopped]
+    yield of.claim("stopped", not any(safe), broken=sum(safe), safe=safe)
+
+
+HIGHEST = 10.0
+"""The error of isolated nodes that an axis shows, times this; what lies above, or was stopped, lies on its edge."""
+
+
+def draw_strained(found: Found, strengths: Sequence[Strength], delays: Sequence[int], isolated: float) -> Figure:
+    """Draw the error of explicit steps near their limit against the delay; stopped runs lie on the upper edge."""
+    edge, panels, places = HIGHEST * isolated, [], np.arange(len(delays))
+    for form in BOTH:
+        curves = []
+        for strength in [one for one in strengths if one.form == form]:
+            errors = np.array([found[f"{strength.words}: delay {delay}"].error for delay in delays])
+            shown = np.where(np.isnan(errors), edge, np.minimum(errors, edge))
+            label = f"{strength.step}, penalty {strength.penalty:g}"
+            look: tuple[str, str, str, str] = style.BLACK, label, "-", "D"
+            if strength.step == "explicit":
+                dash = "--" if strength.damping else "-"
+                look = PENALTIES[strength.penalty], f"{label}, damping {strength.damping:g}", dash, "o"
+            curves.append(Curve(places, shown, *look))
+            beyond = np.flatnonzero(~(errors < edge))
+            ends = np.full(len(beyond), edge)
+            curves.append(Curve(beyond, ends, style.BLACK, None, "none", "x", 9, look={"zorder": 3}))
+        curves.append(Curve(None, isolated, ISOLATED, "isolated", "--", look=LEVEL))
+        ticks = [str(delay) for delay in delays]
+        panels.append(Panel(curves, form.replace("_", "-"), "delay in rounds", "error", "y", "y", words=ticks))
+    heading = f"consensus, sine, ring; crosses: stopped, or above {HIGHEST:g} times the error of isolated nodes"
+    return _drawn(panels, 2, 3.8, 2, heading, of_all=True)
 
 
 # How many bytes an error costs: numbers of few bits, and messages that are sent only when there is something new.
@@ -399,7 +377,8 @@ def strained(strengths: Sequence[Strength], delays: Sequence[int]) -> dict[tuple
 NEAR = 1.05
 """An error within this factor of that of ideal links is the same."""
 
-PRICED_PROBLEMS = (Problem("sine", "ring"), Problem("field", "geometric"))
+QUARTER = 0.25
+PRICED_PROBLEMS = "sine, ring", "field, geometric"
 BATCHES = (1, 8)
 BITS = (64, 10, 8, 6, 4)
 TRIGGERS = ((0.0, 1.0), (0.003, 1.0), (0.01, 1.0), (0.03, 1.0), (0.1, 0.99))
@@ -423,254 +402,75 @@ class Thrift(NamedTuple):
 
 
 PLAIN = Thrift(64, 0.0, 1.0)
+Shares = Mapping[Thrift, tuple[float, float]]
+"""Bytes and errors, as shares of those of ideal links."""
 
-Priced = dict[tuple[Problem, int, Thrift], Outcome]
-"""By problem, batch size and treatment."""
 
-
-def priced(
-    problems: Sequence[Problem],
-    batches: Sequence[int],
-    bits: Sequence[int],
-    triggers: Sequence[tuple[float, float]],
-) -> dict[tuple[Problem, int, Thrift], Run]:
+def priced(problems: Sequence[str], batches: Sequence[int], thrifts: Sequence[Thrift]) -> dict[str, Run]:
     """Return consensus with all pairs of bits and triggers."""
     runs = {}
-    for problem, batch, count, (threshold, decay) in product(problems, batches, bits, triggers):
-        thrift = Thrift(count, threshold, decay)
+    for problem, batch, thrift in product(problems, batches, thrifts):
         links = {
-            "quantization": {"bits": count},
-            "trigger": {"threshold": threshold, "decay": decay},
+            "quantization": {"bits": thrift.bits},
+            "trigger": {"threshold": thrift.threshold, "decay": thrift.decay},
             "on_missing": "repeat",
         }
-        words = f"{thrift.words}: {problem.words}, b = {batch}"
-        protocol, learner = PROTOCOLS["consensus"], {"batch_size": batch}
-        runs[problem, batch, thrift] = Run(words, problem, protocol, {"links": links}, learner)
+        key = f"{thrift.words}: {problem}, b = {batch}"
+        runs[key] = Run(problem, PROTOCOLS["consensus"], {"links": links}, {"batch_size": batch})
     return runs
 
 
-def shares(found: Priced, problem: Problem, batch: int) -> dict[Thrift, tuple[float, float]]:
+def shares(found: Found, where: str, thrifts: Sequence[Thrift]) -> dict[Thrift, tuple[float, float]]:
     """Return the bytes and the errors of all treatments, as shares of ideal links'."""
-    plain = found[problem, batch, PLAIN]
-    return {
-        thrift: (outcome.bytes / plain.bytes, outcome.error / plain.error)
-        for (other, size, thrift), outcome in found.items()
-        if (other, size) == (problem, batch)
-    }
+    of = {thrift: found[f"{thrift.words}: {where}"] for thrift in thrifts}
+    return {thrift: (one.bytes / of[PLAIN].bytes, one.error / of[PLAIN].error) for thrift, one in of.items()}
 
 
-def cheapest(shares: dict[Thrift, tuple[float, float]]) -> Thrift:
+def cheapest(shares: Shares) -> Thrift:
     """Return the treatment with the least bytes for an error within NEAR of ideal links'."""
     near = [thrift for thrift, (_, error) in shares.items() if error <= NEAR]
     return min(near, key=lambda thrift: shares[thrift][0])
 
 
-# What was measured of networks on unreliable links, as rows of a table.
-
-NOTHING_GAINED = 0.95
-"""Nodes whose error is above this share of that of isolated nodes gain nothing worth a message."""
-
-QUARTER = 0.25
-CENSORING = "censoring saves communication and keeps the error (COKE: Xu, Wang, Chen, Tian 2021)"
-CHECKED = f"checked: the error within {NEAR - 1:.0%} for a quarter of the bytes"
-
-
-def sweep_rows(found: Found, measure: str) -> Iterator[Claim]:
-    """Write a row for each condition and protocol: the factor over ideal links, the median over problems."""
-    for name, points in values_of(found).items():
-        for protocol in PROTOCOLS:
-            if protocol == "isolated" and (not SWEEPS[name].asleep or measure == "disagreement"):
-                continue
-            cells = []
-            for value in points:
-                factors = [_over_ideal(found, name, problem, protocol, value, measure) for problem in tested(found)]
-                cells.append(f"{value:g}: {np.median(factors):.2f} ({min(factors):.2f} to {max(factors):.2f})")
-            words = f"{SWEEPS[name].words}; median of {len(tested(found))} problems (least to largest)"
-            if protocol != "isolated" and measure == "error":
-                words += f"; nothing is gained over isolated nodes: {_lost(found, name, protocol)}"
-            yield Claim(f"{measure} over that on ideal links, {name}, {protocol}", "", "; ".join(cells), words)
-
-
-def _over_ideal(found: Found, name: str, problem: Problem, protocol: str, value: float, measure: str) -> float:
-    ideal = found["ideal", problem, protocol, 0.0]
-    return float(getattr(found[name, problem, protocol, value], measure) / getattr(ideal, measure))
-
-
-def _lost(found: Found, name: str, protocol: str) -> str:
-    """Count the problems, by value, in which nodes err as much as they would alone with the same clock."""
-    counts = {
-        value: sum(
-            not over_isolated(found, name, problem, protocol, value, "error") < NOTHING_GAINED
-            for problem in tested(found)
-        )
-        for value in values_of(found)[name]
-    }
-    return ", ".join(f"in {count} at {value:g}" for value, count in counts.items() if count) or "nowhere"
-
-
-def form_rows(compared: Mapping[tuple[Form, Problem, str], Outcome]) -> list[Claim]:
-    """Write a row for each form and problem: its errors under all conditions."""
-    cases = list(dict.fromkeys(conditions for _, _, conditions in compared))
-    settings = f"c = {PENALTY:g}, step size {STEP_SIZE:g}; {', '.join(cases)}"
-    return [
-        Claim(
-            f"error, {problem.words}, {form.words}",
-            "",
-            " / ".join(_error(compared[form, problem, conditions]) for conditions in cases),
-            settings,
-        )
-        for form, problem in dict.fromkeys((form, problem) for form, problem, _ in compared)
-    ]
-
-
-def strained_rows(strained: Mapping[tuple[Strength, int], Outcome]) -> list[Claim]:
-    """Write a row for each penalty near the limit of explicit steps, and check the effect of delays on stable ones."""
-    delays = sorted({delay for _, delay in strained})
-    strengths = list(dict.fromkeys(strength for strength, _ in strained))
-    settings = f"sine, ring, step size {STEP_SIZE:g}; delays {', '.join(map(str, delays))}"
-    rows = [
-        Claim(
-            f"error, {strength.words}", "", " / ".join(_error(strained[strength, delay]) for delay in delays), settings
-        )
-        for strength in strengths
-    ]
-    safe = [strength for strength in strengths if not strained[strength, 0].stopped]
-    broken = [strength for strength in safe if any(strained[strength, delay].stopped for delay in delays)]
-    rows.append(
-        Claim(
-            "forms that bear ideal links and are stopped where messages are late",
-            "none: an asynchronous saddle point method converges for bounded delays (Bedi, Koppel, Rajawat 2019)",
-            f"{len(broken)} of {len(safe)}",
-            settings,
-            not broken,
-        )
-    )
-    return rows
-
-
-def byte_rows(priced: Priced) -> Iterator[Claim]:
+def byte_rows(costs: Mapping[str, Shares]) -> Iterator[Claim]:
     """Write what the same error costs at least, and check whether 8 bits and the trigger bring it to a quarter."""
-    for problem, batch in dict.fromkeys((problem, batch) for problem, batch, _ in priced):
-        cost = shares(priced, problem, batch)
-        best = cheapest(cost)
-        where = f"{problem.words}, b = {batch}"
-        settings = f"consensus, {where}, on_missing = repeat"
-        yield Claim(f"least bytes for the same error, {where}", "", _priced({best: cost[best]}), settings)
-        chosen = {
-            "8 bits and the trigger": [thrift for thrift in cost if thrift.bits == 8 and thrift.threshold],
-            "few bits without the trigger": [thrift for thrift in cost if thrift.bits < 64 and not thrift.threshold],
-        }
-        for words, thrifts in chosen.items():
-            found = {thrift: cost[thrift] for thrift in thrifts}
-            published = CHECKED if words.startswith("few") else f"{CENSORING}; {CHECKED}"
+    for where, cost in costs.items():
+        of, best = SHEET.given(where=where), cheapest(cost)
+        yield of.claim("least", cost=_priced({best: cost[best]}))
+        for key, chosen in (
+            ("trigger", lambda thrift: thrift.bits == 8 and thrift.threshold),
+            ("few bits", lambda thrift: thrift.bits < 64 and not thrift.threshold),
+        ):
+            found = {thrift: cost[thrift] for thrift in cost if chosen(thrift)}
             cheap = any(sent <= QUARTER and error <= NEAR for sent, error in found.values())
-            yield Claim(f"{words}, {where}", published, _priced(found), settings, cheap)
+            yield of.claim(key, cheap, cost=_priced(found), near=NEAR - 1.0)
 
 
-def _priced(cost: Mapping[Thrift, tuple[float, float]]) -> str:
+def _priced(cost: Shares) -> str:
     return "; ".join(
         f"{thrift.words}: {sent:.3f} of the bytes, {error:.2f} of the error" for thrift, (sent, error) in cost.items()
     )
 
 
-def _error(outcome: Outcome) -> str:
-    return "stopped" if np.isnan(outcome.error) else f"{outcome.error:.4g}"
-
-
-# The figures of networks on unreliable links.
-
-ISOLATED = style.PROTOCOLS["isolated"][0]
-
-HIGHEST = 10.0
-"""The error of isolated nodes that an axis shows, times this; what lies above, or was stopped, lies on its edge."""
-
-
-def _size(panels: int, columns: int, height: float = 2.9) -> tuple[float, float]:
-    return 3.6 * columns, height * -(-panels // columns) + 0.7
-
-
-def draw_sweeps(found: Found, measure: str) -> Figure:
-    """Draw the "error" or the "disagreement" against every condition, as shares of that of isolated nodes."""
-    panels = []
-    for name, points in values_of(found).items():
-        curves = []
-        for protocol in ("consensus", "proximity"):
-            color, dash, marker = style.PROTOCOLS[protocol]
-            cells = [("ideal", 0.0), *((name, value) for value in points)]
-            table = np.array(
-                [
-                    [over_isolated(found, kind, problem, protocol, value, measure) for kind, value in cells]
-                    for problem in tested(found)
-                ]
-            )
-            places = np.arange(len(cells))
-            curves += [Curve(places, line, color, look={"linewidth": 0.6, "alpha": 0.4}) for line in table]
-            curves.append(Curve(places, np.median(table, axis=0), color, protocol, dash, marker, 5))
-        curves.append(Curve(None, 1.0, ISOLATED, "isolated, same clock", "--", look={"linewidth": 1.2}))
-        ticks = ["ideal", *(f"{value:g}" for value in points)]
-        y = f"{measure}, isolated = 1"
-        panels.append(Panel(curves, "", SWEEPS[name].words, y, "y", "y", words=ticks))
-    heading = (
-        f"{measure} of networks on unreliable links, over that of isolated nodes with the same clock\n"
-        "thin: each stream on each graph (median over seeds); thick: the median of these"
-    )
-    return drawn(panels, _size(len(panels), 3), 3, 3, heading)
-
-
-def draw_strained(found: Mapping[tuple[Strength, int], Outcome], isolated: float) -> Figure:
-    """Draw the error of explicit steps near their limit against the delay; stopped runs lie on the upper edge."""
-    delays = sorted({delay for _, delay in found})
-    penalties = sorted({strength.penalty for strength, _ in found})
-    dampings = sorted({strength.damping for strength, _ in found})
-    colors = dict(zip(penalties, (style.SKY, style.GREEN, style.VERMILLION, style.PURPLE), strict=False))
-    dashes = dict(zip(dampings, ("-", "--", ":"), strict=False))
-    edge, panels, places = HIGHEST * isolated, [], np.arange(len(delays))
-    for form in ("symmetric", "one_sided"):
-        curves = []
-        for strength in dict.fromkeys(strength for strength, _ in found if strength.form == form):
-            errors = np.array([found[strength, delay].error for delay in delays])
-            shown = np.where(np.isnan(errors), edge, np.minimum(errors, edge))
-            label = f"{strength.step}, penalty {strength.penalty:g}"
-            if strength.step == "implicit":
-                curves.append(Curve(places, shown, style.BLACK, label, "-", "D"))
-            else:
-                label += f", damping {strength.damping:g}"
-                curves.append(Curve(places, shown, colors[strength.penalty], label, dashes[strength.damping], "o"))
-            beyond = np.flatnonzero(~(errors < edge))
-            curves.append(
-                Curve(beyond, np.full(len(beyond), edge), style.BLACK, None, "none", "x", 9, look={"zorder": 3})
-            )
-        curves.append(Curve(None, isolated, ISOLATED, "isolated", "--", look={"linewidth": 1.2}))
-        ticks = [str(delay) for delay in delays]
-        panels.append(Panel(curves, form.replace("_", "-"), "delay in rounds", "error", "y", "y", words=ticks))
-    heading = f"consensus, sine, ring; crosses: stopped, or above {HIGHEST:g} times the error of isolated nodes"
-    return drawn(panels, _size(2, 2, 3.8), below=2, heading=heading, of_all=True)
-
-
-def draw_bytes(found: Priced) -> Figure:
+def draw_bytes(costs: Mapping[str, Shares]) -> Figure:
     """Draw the error against the bytes, both as shares of ideal links', and mark the least bytes."""
-    cells = list(dict.fromkeys((problem, batch) for problem, batch, _ in found))
-    bits = sorted({thrift.bits for _, _, thrift in found}, reverse=True)
-    triggers = sorted({(thrift.decay < 1.0, thrift.threshold) for _, _, thrift in found})
-    colors, markers = (
-        dict(zip(bits, style.CLASS_COLORS, strict=False)),
-        dict(zip(triggers, style.CLASS_MARKERS, strict=False)),
-    )
+    thrifts = list(next(iter(costs.values())))
+    bits = sorted({thrift.bits for thrift in thrifts}, reverse=True)
+    triggers = sorted({(thrift.decay < 1.0, thrift.threshold) for thrift in thrifts})
+    colors, markers = dict(zip(bits, style.CLASS_COLORS, strict=False)), dict(zip(triggers, "osD^v", strict=False))
     panels = []
-    for problem, batch in cells:
-        cost = shares(found, problem, batch)
-        curves = []
-        for thrift, (sent, error) in cost.items():
-            marker = markers[thrift.decay < 1.0, thrift.threshold]
-            curves.append(Curve([sent], [error], colors[thrift.bits], None, "none", marker, 6))
+    for where, cost in costs.items():
+        curves = [
+            Curve([sent], [error], colors[one.bits], None, "none", markers[one.decay < 1.0, one.threshold], 6)
+            for one, (sent, error) in cost.items()
+        ]
         sent, error = cost[cheapest(cost)]
         curves += [
             Curve([sent], [error], style.BLACK, marker="o", size=15, look={"markerfacecolor": "none"}),
-            Curve(None, NEAR, style.BLACK, dash=":", look={"linewidth": 1.0}),
-            Curve(0.25, None, style.BLACK, dash=":", look={"linewidth": 1.0}),
+            Curve(None, NEAR, style.BLACK, dash=":", look=THINNER),
+            Curve(QUARTER, None, style.BLACK, dash=":", look=THINNER),
         ]
-        title = f"{problem.words}, {batch} {'sample' if batch == 1 else 'samples'} a round"
-        panels.append(Panel(curves, title, "bytes, ideal links = 1", "error, ideal links = 1", "xy", "xy"))
+        panels.append(Panel(curves, where, "bytes, ideal links = 1", "error, ideal links = 1", "xy", "xy"))
     words = [("exact" if count == 64 else f"{count} bits", colors[count], "s") for count in bits]
     for fades, threshold in triggers:
         label = f"trigger {threshold:g}{', shrinking' if fades else ''}" if threshold else "no trigger"
@@ -681,8 +481,7 @@ def draw_bytes(found: Priced) -> Figure:
         f"circles: the least bytes within {NEAR - 1:.0%} of the error of ideal links\n"
         "dotted: that error, and a quarter of the bytes"
     )
-    columns = min(len(cells), 2)
-    return drawn(panels, _size(len(cells), columns, 3.4), columns, 4, heading)
+    return _drawn(panels, min(len(costs), 2), 3.4, 4, heading)
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -691,41 +490,44 @@ def reproduce(request: Request) -> Reproduction:
     What breaks first, which form survives, and what is saved at which price.
     """
     quick = request.quick
-    one, every = (1, 3) if quick else (None, 1)
-    count, rounds = (1, 300) if quick else (3, 1000)
+    one, every, count, rounds = (1, 3, 1, 300) if quick else (None, 1, 3, 1000)
     seeds = range(count * request.seed, count * (request.seed + 1))
     parts = [request.part(*ends) for ends in pairwise((0.0, 0.5, 0.7, 0.8, 0.95, 1.0))]
-    words: dict[str, Outcome] = {}
-
-    def run(runs: Mapping[Key, Run]) -> dict[Key, Outcome]:
-        outcomes = measured(runs, seeds, rounds, parts.pop(0))
-        words.update({runs[key].words: one for key, one in outcomes.items()})
-        return outcomes
-
-    values = {name: sweep.values[1::3] if quick else sweep.values for name, sweep in SWEEPS.items()}
-    found = run(swept(PROBLEMS[:one], values))
-    forms = run(compared(FORM_PROBLEMS[:one], list(CONDITIONS)[:: 2 if quick else 1]))
-    late = run(strained(STRENGTHS[:: 4 if quick else 1], DELAYS[::every]))
-    bits = (64, 8) if quick else BITS
-    triggers = TRIGGERS[::every]
-    costs = run(priced(PRICED_PROBLEMS[:one], BATCHES, bits, triggers))
-    changed = run(changing(CHANGING_PROBLEMS[: 2 if quick else None]))
-    isolated = found["ideal", FORM_PROBLEMS[0], "isolated", 0.0].error
-    return Reproduction(
-        [
-            *sweep_rows(found, "error"),
-            *sweep_rows(found, "disagreement"),
-            *rows(changed),
-            *form_rows(forms),
-            *strained_rows(late),
-            *byte_rows(costs),
-        ],
-        notes("unreliable-links", globals(), rounds=rounds, seeds=count, words="seed" if count == 1 else "seeds"),
-        {
-            "unreliable_error": draw_sweeps(found, "error"),
-            "unreliable_disagreement": draw_sweeps(found, "disagreement"),
-            "unreliable_delay": draw_strained(late, isolated),
-            "unreliable_bytes": draw_bytes(costs),
-        },
-        {name: np.array(one, dtype=np.float64) for name, one in words.items()},
-    )
+    values = {name: sweep["values"][1::3] if quick else sweep["values"] for name, sweep in SWEEPS.items()}
+    problems, forms, cases = PROBLEMS[:one], FORM_PROBLEMS[:one], list(CONDITIONS)[:: 2 if quick else 1]
+    strengths, delays = STRENGTHS[:: 4 if quick else 1], DELAYS[::every]
+    thrifts = [Thrift(bits, *trigger) for bits, trigger in product((64, 8) if quick else BITS, TRIGGERS[::every])]
+    found: dict[str, Outcome] = {}
+    changed: dict[str, Outcome] = {}
+    for part, runs in zip(
+        parts,
+        (
+            swept(problems, values),
+            compared(forms, cases),
+            strained(strengths, delays),
+            priced(PRICED_PROBLEMS[:one], BATCHES, thrifts),
+            changing(CHANGING_PROBLEMS[: 2 if quick else None]),
+        ),
+        strict=True,
+    ):
+        found |= (changed := measured(runs, seeds, rounds, part))
+    priced_at = [f"{problem}, b = {batch}" for problem, batch in product(PRICED_PROBLEMS[:one], BATCHES)]
+    costs = {where: shares(found, where, thrifts) for where in priced_at}
+    isolated = found[at("ideal", 0.0, "isolated", FORM_PROBLEMS[0])].error
+    claims = [
+        *sweep_rows(found, problems, values, "error"),
+        *sweep_rows(found, problems, values, "disagreement"),
+        *rows(changed),
+        *form_rows(found, forms, cases),
+        *strained_rows(found, strengths, delays),
+        *byte_rows(costs),
+    ]
+    figures = {
+        "unreliable_error": draw_sweeps(found, problems, values, "error"),
+        "unreliable_disagreement": draw_sweeps(found, problems, values, "disagreement"),
+        "unreliable_delay": draw_strained(found, strengths, delays, isolated),
+        "unreliable_bytes": draw_bytes(costs),
+    }
+    said = SHEET.given(rounds=rounds, seeds=count, words="seed" if count == 1 else "seeds")
+    arrays: dict[str, Array] = {name: np.array(each, dtype=np.float64) for name, each in found.items()}
+    return said.found(claims, arrays, figures)

@@ -16,14 +16,34 @@ from kernelswarm.agents.nodes.passes import learn
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Curve, mean_curve, spread
 
 # A learner's course: its figures along a stream of samples.
 
 
 LAST = 0.05
 """The share of the samples, the last, over which POLK's tables average."""
+
+
+DIVERGED = 1e8
+"""An error from which a learner learns no more."""
+
+
+def predicted(learner: Learner, points: Array, targets: Array, most: int = 1 << 62) -> tuple[Array, int]:
+    """Predict each sample, then learn from it if it is among the first ``most``.
+
+    Returns the squared errors, infinite once it diverged, and the order.
+    """
+    state, loss = learner.init(points.shape[1], 1), learner.loss
+    errors = np.full(len(points), np.inf)
+    for n in range(len(points)):
+        own, target = learner.evaluate(state, points[n : n + 1]), targets[n : n + 1]
+        errors[n] = float((loss.decide(own.values)[0, 0] - target[0, 0]) ** 2)
+        if not errors[n] < DIVERGED:
+            errors[n:] = np.inf
+            break
+        if n < most:
+            learner.step(state, [own], [learner.gradient(state, own, target)], None, target)
+    return errors, learner.function(state).order
 
 
 class Course(NamedTuple):
@@ -93,13 +113,6 @@ def course(
 def stacked(courses: Sequence[Course], quantity: str) -> Array:
     """Return a quantity of several draws, (draws, looks)."""
     return np.stack([getattr(each, quantity) for each in courses])
-
-
-def averaged(
-    courses: Sequence[Course], quantity: str, color: str, label: str | None = None, unit: float = 1.0, **look: Any
-) -> Curve:
-    """Return a quantity against the samples, the mean over the draws."""
-    return Curve(courses[0].samples, unit * stacked(courses, quantity).mean(axis=0), color, label, **look)
 
 
 def ends(courses: Sequence[Course], quantity: str) -> list[float]:
@@ -181,47 +194,3 @@ def largest_at_the_coarsest(ratios: Array, coarse: Sequence[int]) -> bool:
 def slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Fit log y = a + s log x by least squares and return s."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
-def listed(draws: Array, x: Array) -> str:
-    """Write means over draws (draws, n) with the places x that they stand at."""
-    means = ", ".join(f"{value:.3g}" for value in draws.mean(axis=0))
-    return f"{means} at {', '.join(f'{place:.3g}' for place in x)}"
-
-
-def rate(
-    quantity: str,
-    published: str,
-    x: Array,
-    draws: Array,
-    settings: str,
-    least: float | None = None,
-    most: float | None = None,
-    places: Array | None = None,
-) -> Claim:
-    """Return the claim on a rate: the slope of draws (draws, n) against x through logarithms, in the mean over draws.
-
-    Parameters
-    ----------
-    least, most : float, optional
-        The proved exponent, where the slope must not lie below it, or above it; without both nothing is checked.
-    places : Array, optional
-        What is written beside the means, where that is not x but 1/x.
-    """
-    slopes = [slope(x, row) for row in draws]
-    mean = float(np.mean(slopes))
-    holds = mean >= least - SLACK if least is not None else mean <= most + SLACK if most is not None else None
-    of = ":" if places is None else " in 1/eps:"
-    measured = f"slope {spread(slopes, '.3g', '.1g')}{of} {listed(draws, x if places is None else places)}"
-    return Claim(quantity, published, measured, settings, holds)
-
-
-def log_log(x: Array, draws: Array, exponent: float, label: str, color: str = style.BLUE) -> list[Curve]:
-    """Return means over draws (draws, n) with their range, and a line with the proved exponent through the middle."""
-    means, middle = draws.mean(axis=0), len(x) // 2
-    band = (draws.min(axis=0), draws.max(axis=0)) if len(draws) > 1 else None
-    line = means[middle] * (x / x[middle]) ** exponent
-    return [
-        mean_curve(x, draws, color, label, marker="o", band=band),
-        Curve(x, line, style.GREY, f"slope {exponent:g}", "--"),
-    ]

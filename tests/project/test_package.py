@@ -21,11 +21,11 @@ def page_files() -> list[Path]:
     """What the page of a report and reproductions are made of besides modules."""
     found = [
         path
-        for folder, kinds in {"report": (".html", ".css", ".js"), "reproductions": (".md", ".toml")}.items()
+        for folder, kinds in {"report": (".html", ".css", ".js"), "reproductions": (".toml",)}.items()
         for path in (ROOT / "simulations" / folder).iterdir()
         if path.suffix in kinds
     ]
-    assert {path.suffix for path in found} == {".html", ".css", ".js", ".md", ".toml"}
+    assert {path.suffix for path in found} == {".html", ".css", ".js", ".toml"}
     return found
 
 

@@ -11,6 +11,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.reproductions.contract import Curve, Panel, Request, drawn
+from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.walks import Course, course, followed, single_steps
 
 LEARNER = Polk(MulticlassLogistic(), Gaussian(0.5), Constant(0.5), 1e-3, 4, Epsilon(0.01))
@@ -65,6 +66,18 @@ def test_a_figure_is_what_its_panels_say():
     drawn_line, across, upright = left.lines
     assert drawn_line.get_linestyle() == "--" and set(across.get_ydata()) == {2.5} and set(upright.get_xdata()) == {4}
     assert len(drawn([other] * 3, (4.0, 4.0), columns=2).axes) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{one:.1f}; {one:g| / }; {one:max g} of {one:len }", "1.0, 2.0; 1 / 2; 2 of 2"),
+        ("{one:.1f±.2g}; {draws:g} at {draws:min g}; {by:.2f}", "1.5 ± 0.71; 2, 4 at 1; x 0.50"),
+    ],
+)
+def test_a_text_is_filled_with_numbers_with_draws_by_their_means(text: str, words: str) -> None:
+    values = {"one": [1.0, 2.0], "draws": np.array([[1.0, 2.0], [3.0, 6.0]]), "by": {"x": 0.5}}
+    assert Sheet("", values).filled(text) == words
 
 
 def test_shares_of_parts_lie_in_the_whole():

@@ -45,11 +45,11 @@ def test_a_row_holds_where_the_published_error_is_among_the_draws(monkeypatch: p
     found = dkla.reproduce(Request(quick=True)).claims
     claims = [claim for claim in found if claim.quantity.startswith("DKLA")]
     assert len(found) == 2 * len(claims)
-    assert {claim.measured for claim in found if claim not in claims} == {"0.2 +- 0.1"}
+    assert {claim.measured for claim in found if claim not in claims} == {"0.2 ± 0.1"}
     held = {published: abs(published - 0.6) <= 0.2 for table in dkla.PUBLISHED.values() for published in table.values()}
     assert {float(claim.published): claim.holds for claim in claims} == held
     assert set(held.values()) == {True, False}
-    assert claims[0].measured == "0.6 +- 0.1"
+    assert claims[0].measured == "0.6 ± 0.1"
 
 
 def test_dekrr_ends_where_no_node_would_move():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.reproductions import okfeb_manifold, okfeb_regression, polk_multidist, survey_figure2
-from kernelswarm.simulations.reproductions.contract import beyond, errs_more, rows
+from kernelswarm.simulations.reproductions.contract import beyond, errs_more
+from kernelswarm.simulations.reproductions.sheets import rows
 from kernelswarm.simulations.reproductions.walks import Course
 
 
@@ -46,7 +47,7 @@ def multidist(polk, finer, rival):
         group.courses[setting.label] = [constant(error, 16.0) for error in BAYES + errors]
     fit = polk_multidist.BatchFit(0.3, 0.1, 5.0)
     group.batches = {name: [fit._replace(error=error) for error in BAYES + polk] for name in polk_multidist.BATCHES}
-    return {claim.quantity: claim for claim in polk_multidist._errors(group, settings)}
+    return {claim.quantity: claim for claim in polk_multidist._errors(polk_multidist.SHEET, group, settings)}
 
 
 def test_polk_is_near_libsvm_and_its_rivals_and_a_larger_constant_err_more_where_the_draws_say_so():
@@ -67,7 +68,9 @@ def test_an_error_below_four_percent_is_below_four_percent(early, holds):
     samples, errors = np.array([survey_figure2.EARLY, 2000.0, 5000.0]), np.array([early, 0.02, 0.02])
     course = Course(samples, errors, errors, np.full(3, 16.0))
     found = dict.fromkeys(("POLK, K = 0.04", "POLK, K = 0.0001", "BSGD, η = 1"), [course] * 3)
-    rows = {claim.quantity: claim for claim in survey_figure2._claims(found, [early - 0.001] * 3)}
+    bayes = [early - 0.001] * 3
+    claims = survey_figure2._claims(survey_figure2.SHEET.given(draws=bayes), found, bayes)
+    rows = {claim.quantity: claim for claim in claims}
     assert rows["error after 1,249 samples"].holds is holds  # however near the Bayes error that is
     assert rows["error after 1,249 samples beyond the Bayes error"].holds is None
 
@@ -118,7 +121,7 @@ def test_a_matrix_is_nearer_where_the_draws_say_so():
 def test_progressive_errors_are_compared_over_parts_of_the_stream():
     generator = np.random.default_rng(1)
     noise = generator.exponential(1.0, 2000)
-    methods = [okfeb_regression.Method(name, "okfeb" if name == "OK-FEB" else "bpa", {}) for name in ("OK-FEB", "BPA")]
+    methods = {name: okfeb_regression.METHODS[name] for name in ("OK-FEB", "BPA")}
     for others, holds in (
         (noise * 1.2, True),
         (generator.permutation(noise) * 1.001, False),
@@ -129,5 +132,5 @@ def test_progressive_errors_are_compared_over_parts_of_the_stream():
             name: okfeb_regression.TunedCurve(errors, 1.0, "", 5)
             for name, errors in (("OK-FEB", noise), ("BPA", others))
         }
-        rows = okfeb_regression.claims("data", methods, 8, learning_curves, "more accurate")
+        rows = okfeb_regression.claims("data", methods, 8, learning_curves)
         assert [row.holds for row in rows] == [None, None, holds, holds]

@@ -12,7 +12,8 @@ import pytest
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import data_sets, polk_mnist, spppot_mnist
-from kernelswarm.simulations.reproductions.contract import Request, rows
+from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.sheets import rows
 from kernelswarm.simulations.reproductions.walks import Course
 
 
@@ -68,7 +69,8 @@ def test_a_rival_is_judged_after_the_same_pass(theirs: float, holds: bool) -> No
         [course(error + draw, order) for draw in (0.0, 0.001, 0.002)]
         for error, order in ((0.02, 1086.0), (theirs, 900.0))
     )
-    claims = polk_mnist._claims(learners, {learners[0].label: own, learners[1].label: rival}, (0.015, 9), 100, 100)
+    said = polk_mnist.SHEET.given(batch=(0.015, 9), taken=100)
+    claims = polk_mnist._claims(said, learners, {learners[0].label: own, learners[1].label: rival}, 100)
     verdicts = {claim.quantity: claim.holds for claim in claims}
     assert verdicts == {
         "test error, LIBSVM": None,

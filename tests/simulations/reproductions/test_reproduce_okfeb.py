@@ -89,11 +89,11 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
     np.testing.assert_array_equal(points, inputs)
     np.testing.assert_array_equal(targets[:, 0], wealthy)
     found = okfeb_regression.on_adult(Request(data=tmp_path, quick=True), tuning=40)
-    assert list(found) == [method.label for method in okfeb_regression.ADULT_METHODS]
+    assert list(found) == list(okfeb_regression.ADULT_METHODS)
     for learning_curve in found.values():
         assert set(learning_curve.errors) <= {0.0, 1.0} and len(learning_curve.errors) == 160
     assert found["OK-FEB"].settings == "Pegasos, bandwidth 3.16" and "step size" in found["POLK"].settings
-    rows = list(okfeb_regression.claims("Adult", okfeb_regression.ADULT_METHODS, 60, found, "more accurate"))
+    rows = list(okfeb_regression.claims("Adult", okfeb_regression.ADULT_METHODS, 60, found))
     errors = {name: learning_curve.errors.mean() for name, learning_curve in found.items()}
     assert [row.holds for row in rows[:-2]] == [None] * len(found)
     assert {row.holds for row in rows[-2:]} <= {True, False}
@@ -106,7 +106,7 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
 
 def test_pegasos_steps_are_those_of_the_mean_hinge_loss() -> None:
     # lambda / 2 ||w||^2 + the mean hinge loss, lambda = 1 / C: eq. 37 over C. Its steps are 1 / (lambda t).
-    learner = okfeb_regression.made(okfeb_regression.ADULT_METHODS[0], float("nan"), 1.0)
+    learner = okfeb_regression.made(okfeb_regression.ADULT_METHODS["OK-FEB"], float("nan"), 1.0)
     assert learner.regularization == pytest.approx(0.1)
     for step in (0, 1, 7, 1000):
         assert learner.step_size.at(step) == pytest.approx(1.0 / (0.1 * (step + 2)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,8 +42,8 @@ from kernelswarm.simulations.reproductions.catalogue import REPRODUCTIONS, catal
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.krls_lorenz import series
 from kernelswarm.simulations.reproductions.report import QUICK
+from kernelswarm.simulations.reproductions.sheets import tables
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import Command, commands
 
 
@@ -138,14 +137,19 @@ def test_progress_is_a_bar_on_a_terminal_and_elsewhere_nothing_is_said_of_what_e
         assert observe is None
 
 
-def test_every_section_of_rows_and_notes_is_used() -> None:
-    folder = ROOT / "simulations/reproductions"
-    code = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
-    headings = re.findall(r"^# (.+)$", (folder / "notes.md").read_text(encoding="utf-8"), re.MULTILINE)
-    sections = tomllib.loads((folder / "rows.toml").read_text(encoding="utf-8"))
-    for known, readers in ((headings, "notes"), (list(sections), "rows|table")):
-        named = set(re.findall(rf"\b(?:{readers})\(\s*\"([^\"]+)\"", code))
-        assert len(known) == len(set(known)) and set(known) == named
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_every_reproduction_has_the_form(name: str) -> None:
+    """A sheet whose parts its module reads: claims of four texts, figures of panels, notes."""
+    sheet, module = tables(name), import_module(REPRODUCTIONS[name].partition(":")[0])
+    code = Path(module.__file__ or "").read_text(encoding="utf-8")
+    assert sheet["notes"].strip() and module.SHEET.name == name
+    for key, entry in sheet["claims"].items():
+        assert all(isinstance(text, str) for text in entry[:4]) and entry[0]
+        rate, asked = entry[4:], f'"{key}"' in code or f"{key}=" in code
+        assert asked or "said.claims(" in code, key
+        assert all({"x", "y"} <= set(axes) <= {"x", "y", "least", "most"} for axes in rate)
+    for figure in sheet.get("figures", {}).values():
+        assert figure["size"] and all(panel["curves"] for panel in figure["panels"])
 
 
 def briefly(experiment: Experiment) -> Result:

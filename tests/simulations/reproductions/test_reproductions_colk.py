@@ -73,8 +73,8 @@ def test_a_claim_holds_where_the_numbers_say_so_and_nowhere_else(
         [Fit(function, values=[value * np.ones((3, 1))]) for value in values] for values in ((1, 2), (1, 1))
     )
     runs = dict.fromkeys(METHODS, wide) | {"COLK": narrow}
-    settings = dict.fromkeys(METHODS, "")
-    rows = {claim.quantity: claim for claim in colk_outliers._errors_claims(errors, runs, settings)}
+    said = colk_outliers.SHEET.given(settings=dict.fromkeys(METHODS, ""))
+    rows = {claim.quantity: claim for claim in colk_outliers._errors_claims(said, errors, runs)}
     for statistic, name, holds in (("mean", best, least), ("deviation", steadiest, steady)):
         claim = rows[f"least {statistic} of the test error"]
         assert claim.measured.partition(";")[0] == name
@@ -82,7 +82,7 @@ def test_a_claim_holds_where_the_numbers_say_so_and_nowhere_else(
         assert ("difference" in claim.measured) == bool(np.isfinite(colk).all())
     varied = "variation of the learned function over sets"
     assert rows[varied].holds is True
-    turned = colk_outliers._errors_claims(errors, runs | {"COLK": wide, "POLK": narrow}, settings)
+    turned = colk_outliers._errors_claims(said, errors, runs | {"COLK": wide, "POLK": narrow})
     assert {claim.quantity: claim.holds for claim in turned}[varied] is False
 
 

@@ -142,7 +142,7 @@ def found_of():
 
 
 def over(*ridges):
-    grid = Grid((Axis("ridge", ridges),), lambda value: {"learner": {"ridge": value}})
+    grid = Grid({"learner.ridge": Axis("ridge", ridges)}, {})
     return Method("it", "values", "polk", (grid,), {"less": {"protocol": {"every": 5}}})
 
 

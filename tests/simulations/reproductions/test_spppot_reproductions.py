@@ -57,7 +57,7 @@ def test_a_claim_holds_where_the_numbers_say_so_and_nowhere_else(
     finals = {known: [good, good] for known in names} | {"PMD": [replace(good, ise=0.2)] * 2}
     finals["SPPPOT adaptive"] = [replace(good, order=105.0)] * 2
     finals[name] = [finals[name][0], replace(finals[name][1], **change)]  # in one of two draws
-    rows = {claim.quantity: claim.holds for claim in spppot_gaussian._claims(finals)}
+    rows = {claim.quantity: claim.holds for claim in spppot_gaussian._claims(spppot_gaussian.SHEET, finals)}
     assert rows["test loss, SPPPOT" if quantity == "test loss" else f"{quantity}, {name}"] is verdict
 
 

@@ -108,10 +108,17 @@ def test_the_rate_of_constant_steps_holds_from_its_exponent_on(exponent: float, 
             arrays[f"{name}_{quantity}"] = np.full((3, len(x)), value)
     arrays["falling_distance"] = np.tile(arrays["samples"] ** -0.4, (3, 1))
     arrays["falling_order"] = np.full((3, 3), 5.0)
-    verdicts = [claim.holds for claim in polk_theory._claims(arrays)]
+    verdicts = [claim.holds for claim in polk_theory.judged(arrays, draws=3, norm=1.0).claims]
     assert verdicts == [holds, True, True, True, True, True, True, None]
     arrays["constant_late"] = np.tile(np.linspace(9.0, 50.0, len(constants)), (3, 1))
     arrays["step_late"] = arrays["step_late"] + 2.0
     arrays["falling_distance"] = np.tile([1.0, 0.5, 0.6], (3, 1))
     arrays["step_least"] = arrays["step_radius"] + 1.0
-    assert [claim.holds for claim in polk_theory._claims(arrays)][1:7] == [False, True, False, False, False, False]
+    assert [claim.holds for claim in polk_theory.judged(arrays, draws=3, norm=1.0).claims][1:7] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
