@@ -434,7 +434,8 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     def _likelier(self, learner: Polk, points: Array, targets: Array, outputs: int) -> tuple[Polk, Array]:
         """Return the learner with numbers for its words, and the points as it sees them.
 
-        Logarithms of columns with heavy tails stay where they make the targets likelier.
+        Logarithms of columns with heavy tails stay where they make the order of the targets clearly likelier, and rows
+        that are left out of the fit err no more: steep targets may be likelier by them, and be nearly affine without.
         """
         found = self._fitted(learner, points, targets, outputs)
         free = _is_word(self.logarithms, "auto") and automatic_keys(learner.kernel)
@@ -442,14 +443,18 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         if scaling is None:
             return found, points
         seen, few = scaling.scaled(points), spaced(len(points), FEWER)
-        other = self._fitted(learner, seen, targets, outputs)
         sample = sample_for(learner, points, targets, outputs)
+        values = sample.values[few]
+        # Of C indicators of classes one is a sum of the others.
+        gain = tails.promise(points[few], seen[few], values) * (values.shape[1] - sample.classes)
+        if not gain > tails.GAIN:
+            return found, points
+        other = self._fitted(learner, seen, targets, outputs)
         before, after = (
-            tails.surprise(kernel_rows(fitted.kernel, each[few], each[few]), sample.values[few])
+            tails.error_left_out(kernel_rows(fitted.kernel, each[few], each[few]), values)
             for fitted, each in ((found, points), (other, seen))
         )
-        # Of C indicators of classes one is a sum of the others.
-        if not (before - after) * (sample.values.shape[1] - sample.classes) > tails.GAIN:
+        if not after < before:
             return found, points
         self._inputs = scaling
         return other, seen

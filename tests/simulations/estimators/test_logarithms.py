@@ -22,6 +22,7 @@ from kernelswarm import (
     load_model,
 )
 from kernelswarm.agents.parts import tails
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.data_description import Variables
 from tests.helpers.checkout import ROOT
@@ -78,7 +79,7 @@ def test_without_tails_or_evidence_no_bit_changes(kind: Any, case: str) -> None:
         keys["bandwidth"] = 1e3
     else:
         x = np.random.default_rng(1).standard_t(1.5, size=(300, 2))
-        y = np.clip(x[:, 0], -3.0, 3.0) if kind in REGRESSORS else y[::-1]  # nothing to do with x
+        y = x[:, 0] - 2.0 * x[:, 1] if kind is KernelRegressor else y[::-1]  # affine, or nothing to do with x
         assert tails.found(x) is not None
     auto, off = (kind(random_state=0, logarithms=key, **keys).fit(x, y) for key in ("auto", False))
     assert np.array_equal(auto.predict(x), off.predict(x)) and not auto.logarithms_.any()
@@ -143,6 +144,26 @@ def test_only_tails_of_many_rows_are_heavy() -> None:
     assert middle[2] == np.median(heavy[:, 2]) and (unit > 0.0).tolist() == [True, True, True, False]
     far = np.abs(heavy - middle)
     np.testing.assert_allclose([np.mean(far[far[:, k] > 0.0, k] < unit[k]) for k in range(3)], 0.5, atol=1e-3)
+
+
+def test_what_logarithms_promise_is_a_matter_of_the_order_of_targets() -> None:
+    x, y = counts(200)
+    bent = np.column_stack([np.log1p(x[:, :12]), x[:, 12]])
+    found = tails.promise(x, bent, y[:, np.newaxis])
+    assert found > tails.GAIN
+    assert found == tails.promise(x, bent, np.exp(5.0 * y)[:, np.newaxis]) == -tails.promise(bent, x, y[:, np.newaxis])
+    assert tails.promise(x, bent, np.random.default_rng(0).permutation(y)[:, np.newaxis]) < tails.GAIN
+
+
+def test_errors_left_out_are_those_of_fits_without_each_row() -> None:
+    x, y = counts(40)
+    gram = 3.0 * Gaussian(100.0).cross(x, x)
+    wanted = []
+    for i in range(40):
+        rows = np.arange(40) != i
+        weights = np.linalg.solve(gram[np.ix_(rows, rows)] + 0.3 * np.eye(39), y[rows])
+        wanted.append((y[i] - gram[i, rows] @ weights) ** 2)
+    assert tails.error_left_out(gram, y[:, np.newaxis]) == pytest.approx(np.mean(wanted))
 
 
 def test_scaling_by_logarithms_is_undone_and_damaged_ones_are_refused() -> None:
