@@ -92,8 +92,10 @@ def dense(points: Points) -> Array:
 
 def scaled(inputs: Variables, points: Points) -> Points:
     """Return rows as the learner sees them; sparse ones stay sparse, and their zeros are zeros to it."""
-    if inputs.middle is None or not issparse(points):
+    if not issparse(points):
         return inputs.scaled(points)
+    if inputs.middle is None:
+        return points
     own = {name: getattr(inputs, name)[points.indices] for name in ("mean", "deviation", "middle", "tail")}
     seen = points.copy()
     seen.data = replace(inputs, **own).scaled(points.data)
