@@ -1,10 +1,11 @@
 """The defaults as they are on inputs of many kinds: error, processor time and vectors.
 
-Simulated are wide and heavy-tailed inputs (log-normal ones; counts, most of them 0), a constant and a nearly constant
-input, an outlier of 10^9, inputs whose units differ by 10^6, and idle inputs; Friedman's functions and four small sets
-come with scikit-learn, two are read from the files named. Inputs of the estimators are as they stand, or standardised;
-a fifth of the rows is kept for testing. Errors are mean square errors over the variance, or shares of misclassified
-samples, averaged over five splits of the sets under a thousand rows. Times are processor seconds of `fit`.
+Simulated are wide and heavy-tailed inputs (log-normal ones; counts, most of them 0, or over five decades), a constant
+and a nearly constant input, an outlier of 10^9, inputs whose units differ by 10^6, and idle inputs; Friedman's
+functions and four small sets come with scikit-learn, two are read from the files named. Inputs of the estimators are as
+they stand, or standardised; a fifth of the rows is kept for testing. Errors are mean square errors over the variance,
+or shares of misclassified samples, averaged over five splits of the sets under a thousand rows. Times are processor
+seconds of `fit`.
 
     python benchmarks/bandwidths.py --housing cal_housing.data.gz --air-quality air_quality.mat
     python benchmarks/bandwidths.py --networks --housing cal_housing.data.gz --air-quality air_quality.mat
@@ -81,6 +82,17 @@ def counts() -> Data:
     return points, np.log(hidden[:, 0]) + 0.5 * np.log(hidden[:, 1]) + 0.2 * generator.normal(size=6000)
 
 
+def decades() -> Data:
+    """Simulate twelve counts at eight times, over five decades, whose rates and target follow one size that drifts."""
+    generator = np.random.default_rng(0)
+    size = 1.6 * generator.normal(size=(4000, 1)) + np.cumsum(0.35 * generator.normal(size=(4000, 8)), axis=1)
+    levels, slopes = generator.uniform(-1.5, 5.5, (12, 1)), generator.uniform(0.5, 1.3, (12, 1))
+    own = 0.6 * generator.normal(size=(4000, 12, 1))
+    rates = levels + slopes * size[:, np.newaxis] + own + 0.3 * generator.normal(size=(4000, 12, 8))
+    points = generator.poisson(np.exp(np.minimum(rates, 16.0))).reshape(4000, 96).astype(float)
+    return points, size[:, -1] + np.tanh(own[:, 0, 0]) + 0.5 * generator.normal(size=4000)
+
+
 def surface(inputs: int, count: int = 3000) -> Data:
     """Simulate y = sin(2 x_1) x_2 + x_3 / 2 + noise, and inputs that say nothing."""
     generator = np.random.default_rng(0)
@@ -130,6 +142,7 @@ def tasks(arguments: argparse.Namespace) -> Iterator[Task]:
     yield Task("log-normal", log_normal)
     yield Task("heavy-tailed", heavy_tailed)
     yield Task("counts", counts)
+    yield Task("decades", decades)
     yield Task("constant inputs", constants)
     yield Task("outlier", outlier)
     yield Task("units", units)

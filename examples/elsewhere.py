@@ -68,6 +68,10 @@ def scaled(said, x):
     inputs = said["inputs"]
     if inputs.get("coding"):
         raise ValueError("inputs were words, times or had gaps: turn them into numbers as inputs.coding says")
+    if "tail" in inputs:  # logarithms of columns with heavy tails
+        tail, apart = np.array(inputs["tail"]), x - inputs["middle"]
+        bent = np.copysign(np.log1p(np.abs(apart) / np.where(tail > 0.0, tail, 1.0)), apart)
+        x = np.where(tail > 0.0, bent, x)
     return x if inputs["mean"] is None else (x - inputs["mean"]) / inputs["deviation"]
 
 
@@ -132,6 +136,7 @@ def header(said, arrays):
     """Return C text with the numbers of a regression by a sum of Gaussian kernels."""
     inputs, targets, (count, width) = said["inputs"], said["targets"], arrays["points"].shape
     assert said["kernel"]["name"] == "gaussian" and "function" not in said and arrays["weights"].shape[1] == 1
+    assert "tail" not in inputs
     length = np.broadcast_to(said["kernel"]["bandwidth"], width)
     shift, unit = (np.zeros(width) if inputs["mean"] is None else np.array(inputs["mean"])), length
     if inputs["mean"] is not None:

@@ -235,12 +235,17 @@ class Variables:
 
         learner's value = (own value - mean) / deviation
 
+    Before that, a value of a column of heavy tails becomes a logarithm, ``sign(d) log(1 + |d| / tail)`` with
+    ``d = own value - middle``.
+
     Parameters
     ----------
     names : tuple of str
         The names of the columns; empty if the data have none.
     mean, deviation : array, optional
         (k,) each, deviation > 0; both None if values are not standardized.
+    middle, tail : array, optional
+        (k,) each, in the columns' own units; tail is 0 for columns without a logarithm. Both None if there are none.
     coding : Coding, optional
         The coding from data columns to these k; None if they are the same.
 
@@ -257,14 +262,25 @@ class Variables:
     mean: Array | None = None
     deviation: Array | None = None
     coding: Coding | None = None
+    middle: Array | None = None
+    tail: Array | None = None
 
     def scaled(self, values: Array) -> Array:
         """Return values (n, k) in their own units as the learner sees them."""
+        if self.middle is not None and self.tail is not None:
+            apart, unit = values - self.middle, np.where(self.tail > 0.0, self.tail, 1.0)
+            values = np.where(self.tail > 0.0, np.copysign(np.log1p(np.abs(apart) / unit), apart), values)
         return values if self.mean is None or self.deviation is None else (values - self.mean) / self.deviation
 
     def raw(self, values: Array) -> Array:
         """Return values (n, k) as the learner sees them in their own units."""
-        return values if self.mean is None or self.deviation is None else values * self.deviation + self.mean
+        if self.mean is not None and self.deviation is not None:
+            values = values * self.deviation + self.mean
+        if self.middle is None or self.tail is None:
+            return values
+        heavy = self.tail > 0.0
+        apart = np.expm1(np.abs(np.where(heavy, values, 0.0))) * self.tail
+        return np.where(heavy, self.middle + np.copysign(apart, values), values)
 
     @property
     def scale(self) -> Array:
@@ -297,6 +313,8 @@ class Variables:
             "mean": None if self.mean is None else self.mean.tolist(),
             "deviation": None if self.deviation is None else self.deviation.tolist(),
         }
+        if self.middle is not None and self.tail is not None:
+            table |= {"middle": self.middle.tolist(), "tail": self.tail.tolist()}
         return table if self.coding is None else table | {"coding": self.coding.to_dict()}
 
     @classmethod
@@ -310,20 +328,24 @@ class Variables:
         """
         if not isinstance(table, dict):
             raise ValueError(f"{key} must be a table, not {shown(table)}")
-        names, mean, deviation = (table.get(name) for name in ("columns", "mean", "deviation"))
+        names = table.get("columns")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"{key}.columns must be a list of names, not {shown(names)}")
         coding = Coding.from_dict(table["coding"], f"{key}.coding") if table.get("coding") is not None else None
         if coding is not None and coding.names != tuple(names):
             raise ValueError(f"{key}.columns are {shown(names)}, and {key}.coding makes {shown(list(coding.names))}")
-        if mean is None and deviation is None:
-            return cls(tuple(names), coding=coding)
-        means, deviations = _numbers(mean, f"{key}.mean"), _numbers(deviation, f"{key}.deviation")
-        if len({len(means), len(deviations), len(names) or len(means)}) > 1:
-            raise ValueError(f"{key} has {len(names)} columns, {len(means)} means and {len(deviations)} deviations")
-        if not np.all(deviations > 0.0):
-            raise ValueError(f"{key}.deviation must be positive, not {shown(deviation)}")
-        return cls(tuple(names), means, deviations, coding)
+        found: dict[str, Array] = {}
+        for pair in (("mean", "deviation"), ("middle", "tail")):
+            if any(table.get(name) is not None for name in pair):
+                found |= {name: _numbers(table.get(name), f"{key}.{name}") for name in pair}
+        sizes = {name: len(array) for name, array in found.items()}
+        if len({*sizes.values()} | ({len(names)} if names else set())) > 1:
+            raise ValueError(f"{key} has {len(names)} columns, and entries of each list: {shown(sizes)}")
+        if not np.all(found.get("deviation", np.ones(1)) > 0.0):
+            raise ValueError(f"{key}.deviation must be positive, not {shown(table['deviation'])}")
+        if not np.all(found.get("tail", np.zeros(1)) >= 0.0):
+            raise ValueError(f"{key}.tail must not be negative, and is {shown(table['tail'])}")
+        return cls(tuple(names), coding=coding, **found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -403,6 +403,9 @@ class PolkRegressor(_FirstOrder, OnlineRegressor):
     first : int
         Rows, at least, that `partial_fit` measures on what is not given, such as lengths, step sizes and the mean of y.
         Fewer first rows are kept: until there are so many, learning begins afresh whenever they are a quarter more.
+    logarithms : bool or "auto"
+        Whether f sees columns of heavy tails as ``sign(d) log(1 + |d| / unit)``, and all columns with deviation 1.
+        "auto" asks the likelihood of the first data, and takes none where the bandwidth is given in numbers.
     random_state : int, RandomState or None
         Seed of the shuffling.
     n_jobs : int or None
@@ -423,6 +426,8 @@ class PolkRegressor(_FirstOrder, OnlineRegressor):
         The function on its own.
     n_features_in_ : int
         The number of inputs, p.
+    logarithms_ : array of shape (p,)
+        The unit of each column's logarithm, 0 where there is none.
 
     Examples
     --------
@@ -450,7 +455,7 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
     loss : str, mapping or Loss
         "logistic", "hinge" or "squared_hinge", which take their multi-class forms (POLK eq. 28 and 26, one versus
         the rest) when there are more than two classes; "multiclass_logistic" and so on, or a loss part.
-    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, first, random_state, n_jobs
+    kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, first, logarithms, random_state, n_jobs
         As of `PolkRegressor`.
     budget : "auto", float, mapping or Budget
         As of `PolkRegressor`, in the unit of f, of which a difference of 1 is the margin of the hinge loss. "auto"
@@ -462,7 +467,7 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
         The labels, sorted.
     temperature_ : float or None
         T of the probabilities softmax(f / T); None with logistic losses, whose f says them as it is.
-    dictionary_, dual_coef_, model_order_, model_, n_features_in_
+    dictionary_, dual_coef_, model_order_, model_, n_features_in_, logarithms_
         As of `PolkRegressor`.
 
     Examples

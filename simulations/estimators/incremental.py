@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.base import clone
 
 from kernelswarm.arrays import AnyArray, Array
-from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError, nearest
 from kernelswarm.simulations.estimators.estimators import (
     OnlineClassifier,
@@ -108,7 +107,7 @@ class _Incremental(ABC):
                 "nothing has been learned yet: give samples, of at least two labels where these are classes"
             )
         model: Model = self.estimator.model_
-        return replace(model, input_variables=Variables(tuple(map(str, self._names))))
+        return replace(model, input_variables=replace(model.input_variables, names=tuple(map(str, self._names))))
 
     def save(self, path: str | Path) -> None:
         """Write the learned function to an .npz file, which `kernelswarm.load_model` reads.

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,13 +22,15 @@ from sklearn.utils.validation import check_is_fitted
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.learners.resolving import automatic_keys, resolved_learner
+from kernelswarm.agents.learners.resolving import automatic_keys, resolved_learner, sample_for
 from kernelswarm.agents.learners.weighted_loss import Weighted
 from kernelswarm.agents.nodes import passes
+from kernelswarm.agents.parts import tails
+from kernelswarm.agents.parts.bandwidths import FEWER, deviations
 from kernelswarm.agents.parts.budgets import Budget, TargetOrder
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, grid_of
-from kernelswarm.agents.parts.plain_parts import kernel_diagonal
+from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.arrays import AnyArray, Array
@@ -44,6 +46,7 @@ from kernelswarm.simulations.estimators.rows import (
     in_units,
     points_of,
     refuse_wide,
+    scaled,
     spans,
     thinned,
     threads,
@@ -274,6 +277,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     epochs: int = 3
     shuffle: bool = True
     first: int = FIRST
+    logarithms: bool | Literal["auto"] = "auto"
     random_state: Any = None
     n_jobs: int | None = None
     _kind: ClassVar[type[Any]]  # the learner
@@ -282,7 +286,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     @property
     def dictionary_(self) -> Array:
-        """The dictionary points, (M, p), oldest first."""
+        """The dictionary points, (M, p), oldest first, as f sees them."""
         return self.model_.points
 
     @property
@@ -294,6 +298,11 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     def model_order_(self) -> int:
         """M, the number of dictionary points."""
         return int(self.state_.function.order)
+
+    @property
+    def logarithms_(self) -> Array:
+        """The unit of each column's logarithm, (p,), 0 where there is none."""
+        return np.zeros(self.n_features_in_) if self._inputs.tail is None else self._inputs.tail
 
     @property
     def model_(self) -> Model:
@@ -313,7 +322,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         if hasattr(self, "intercept_"):
             targets = Variables((), self.intercept_, np.ones(len(self.intercept_)))
         known = getattr(self, "classes_", None), getattr(self, "flat_", True)
-        inputs = Variables(tuple(getattr(self, "feature_names_in_", ())))
+        inputs = replace(self._inputs, names=tuple(getattr(self, "feature_names_in_", ())))
         return Model(frozen, learner.loss, *known, inputs, targets)
 
     def save(self, path: str | Path) -> None:
@@ -333,9 +342,12 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         def begin(rows: Samples) -> None:
             self._center(rows)
             self._begin(self._centered(rows), classes, None)
-            self._learn(self._centered(rows))
+            follow(rows)
 
-        learn_on(self, samples, begin, lambda rows: self._learn(self._centered(rows)))
+        def follow(rows: Samples) -> None:
+            self._learn(self._seen(self._centered(rows)))
+
+        learn_on(self, samples, begin, follow)
 
     def _center(self, samples: Samples) -> None:
         """Measure on the first data the intercept that is added to the function; classifiers have none."""
@@ -347,19 +359,24 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         """Make the learner, and numbers of its words, from the first data; ``epoch`` samples are visited repeatedly."""
         counted = thinned(samples)
+        chosen = spaced(counted.size, LOOKED_AT)
+        if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
+            chosen = np.random.default_rng(0).permutation(chosen)
+        self._inputs = self._asked_scaling(counted.points, chosen)
+        counted = self._seen(counted)
         points, targets = counted.points, counted.targets
         loss: Loss = build("loss", self._loss(classes), "loss")
         if grid_of(loss) is not None:
             raise RefusedKey("loss", f"= {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
-        automatic = isinstance(self.budget, str) and self.budget == "auto"
+        automatic = _is_word(self.budget, "auto")
         budget = self.budget
         if automatic:
             budget = {"per_sample": self._forgotten}
         elif _is_number(budget):
             budget = {"parsimony": budget}
-        batched = isinstance(self.batch_size, str) and self.batch_size == "auto"
+        batched = _is_word(self.batch_size, "auto")
         step_size = self.step_size
-        if isinstance(step_size, str) and step_size == "auto":
+        if _is_word(step_size, "auto"):
             step_size = Auto(self._boldness, math.inf if epoch is None else float(epoch), reach=1.0)
         learner: Polk = fill(
             self._kind,
@@ -382,13 +399,10 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         refuse_wide(points, min(samples.size, LOOKED_AT))
         measured = automatic_keys(learner)
         if measured:
-            chosen = spaced(counted.size, LOOKED_AT)
-            if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
-                chosen = np.random.default_rng(0).permutation(chosen)
             looked_at = dense(points[chosen])
             _refuse_range(learner.kernel, looked_at)
             with self._threads():
-                single = self._fitted(learner, looked_at, targets[chosen], outputs)
+                single, looked_at = self._likelier(learner, looked_at, targets[chosen], outputs)
                 if batched and isinstance(learner.step_size, Auto):
                     known = replace(learner, kernel=single.kernel)
                     single = self._in_batches(single, known, looked_at, targets[chosen], outputs, samples.size)
@@ -407,14 +421,55 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         self._passes_of = {False: passes.Pass(learner)}
         remember(self)
 
+    def _asked_scaling(self, points: Points, chosen: AnyArray) -> Variables:
+        """Return the scaling that takes the logarithms of columns with heavy tails, where they are asked for."""
+        if not isinstance(self.logarithms, bool | np.bool_) and not _is_word(self.logarithms, "auto"):
+            raise InputError(
+                f'logarithms = {shown(self.logarithms)} must be True, False or "auto", which asks the data'
+            )
+        if _is_word(self.logarithms, "auto") or not self.logarithms:
+            return Variables()
+        return logarithmic(dense(points[chosen])) or Variables()
+
+    def _likelier(self, learner: Polk, points: Array, targets: Array, outputs: int) -> tuple[Polk, Array]:
+        """Return the learner with numbers for its words, and the points as it sees them.
+
+        Logarithms of columns with heavy tails stay where they make the order of the targets clearly likelier, and rows
+        that are left out of the fit err no more: steep targets may be likelier by them, and be nearly affine without.
+        """
+        found = self._fitted(learner, points, targets, outputs)
+        free = _is_word(self.logarithms, "auto") and automatic_keys(learner.kernel)
+        scaling = logarithmic(points) if free and np.ptp(targets, axis=0).any() else None
+        if scaling is None:
+            return found, points
+        seen, few = scaling.scaled(points), spaced(len(points), FEWER)
+        sample = sample_for(learner, points, targets, outputs)
+        values = sample.values[few]
+        # Of C indicators of classes one is a sum of the others.
+        gain = tails.promise(points[few], seen[few], values) * (values.shape[1] - sample.classes)
+        if not gain > tails.GAIN:
+            return found, points
+        other = self._fitted(learner, seen, targets, outputs)
+        before, after = (
+            tails.error_left_out(kernel_rows(fitted.kernel, each[few], each[few]), values)
+            for fitted, each in ((found, points), (other, seen))
+        )
+        if not after < before:
+            return found, points
+        self._inputs = scaling
+        return other, seen
+
+    def _seen(self, samples: Samples) -> Samples:
+        """Return samples whose points are as the learner sees them."""
+        return samples._replace(points=scaled(self._inputs, samples.points))
+
     def _kernel(self, points: Points) -> Kernel:
         """Return the kernel, whose words are resolved later."""
         return kernel_for(self.kernel, self._word(), points)
 
     def _word(self) -> Any:
         """Return the bandwidth; for "auto" "median" where the kernel does not know that word."""
-        automatic = isinstance(self.bandwidth, str) and self.bandwidth == "auto"
-        return "median" if automatic and not takes(self.kernel, "auto") else self.bandwidth
+        return "median" if _is_word(self.bandwidth, "auto") and not takes(self.kernel, "auto") else self.bandwidth
 
     @abstractmethod
     def _ending(self) -> int:
@@ -472,7 +527,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         """Say why learning has diverged, and what to do."""
         learner, steps = self.learner_, self.state_.steps
         remedy = f"scale {measured_in_units(learner.loss)} (sklearn.preprocessing.StandardScaler)"
-        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
+        if not _is_word(self.step_size, "auto"):
             remedy = f"lower step_size, or {remedy}"
             largest = float(learner.kernel.diagonal(points).max()) * learner.loss.curvature
             eta = learner.step_size.at(steps)
@@ -492,6 +547,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 1:
             raise InputError(f"epochs = {shown(self.epochs)} must be a whole number of at least 1")
         generator = check_random_state(self.random_state)
+        samples = self._seen(samples)
         for epoch in range(self.epochs):
             shuffled = samples.taken(generator.permutation(samples.size) if self.shuffle else slice(None))
             if epoch == 0:
@@ -520,12 +576,12 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     def _values(self, X: Any) -> Array:
         if not self.__sklearn_is_fitted__():
             check_is_fitted(self)
-        points, function = points_of(self, X, reset=False), self.state_.function
+        points, function = scaled(self._inputs, points_of(self, X, reset=False)), self.state_.function
         with self._threads():
             return np.concatenate([evaluated(function, dense(points[start:stop])) for start, stop in spans(points)])
 
     def _variances(self, X: Any, with_noise: bool) -> Array:
-        points, model = points_of(self, X, reset=False), self._model()
+        points, model = scaled(self._inputs, points_of(self, X, reset=False)), self._model()
         parts = [model.evaluate_with_variance(dense(points[a:b]), with_noise)[1] for a, b in spans(points)]
         return np.concatenate(parts)
 
@@ -537,6 +593,18 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def logarithmic(points: Array) -> Variables | None:
+    """Return the scaling by logarithms of columns with heavy tails, to deviation 1; None where there are none."""
+    found = tails.found(points)
+    if found is None:
+        return None
+    middle, tail = found
+    bent = Variables((), middle=middle, tail=tail)
+    deviation = deviations(bent.scaled(points))
+    zero = bent.scaled(np.zeros(len(tail)))  # stays 0, so that sparse rows stay sparse
+    return replace(bent, mean=zero, deviation=np.where(deviation > 0.0, deviation, 1.0))
 
 
 def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
@@ -628,6 +696,10 @@ def _scale(name: str, points: Points) -> float:
     if not 0.0 < spread < math.inf:
         return 1.0  # a first batch of one sample, or of equal ones, tells nothing
     return 0.5 * inputs * math.sqrt(spread) if name == "laplacian" else math.sqrt(0.5 * inputs * spread)
+
+
+def _is_word(value: Any, word: str) -> bool:
+    return isinstance(value, str) and value == word
 
 
 def _is_number(value: Any) -> bool:

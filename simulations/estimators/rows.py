@@ -20,6 +20,7 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError, shown
 from kernelswarm.simulations.core.machine import free
 from kernelswarm.simulations.core.parallel import cores
@@ -90,6 +91,18 @@ def spans(points: Points, multiple: int = 1) -> Iterator[tuple[int, int]]:
 def dense(points: Points) -> Array:
     """Return rows as a dense array (n, p)."""
     return points.toarray(order="C") if issparse(points) else points
+
+
+def scaled(inputs: Variables, points: Points) -> Points:
+    """Return rows as the learner sees them; sparse ones stay sparse, and their zeros are zeros to it."""
+    if not issparse(points):
+        return inputs.scaled(points)
+    if inputs.middle is None:
+        return points
+    own = {name: getattr(inputs, name)[points.indices] for name in ("mean", "deviation", "middle", "tail")}
+    seen = points.copy()
+    seen.data = replace(inputs, **own).scaled(points.data)
+    return seen
 
 
 def refuse_wide(points: Points, most: int) -> None:

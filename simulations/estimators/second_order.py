@@ -171,7 +171,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     noise : "auto" or "constant"
         The deviation of y beside that of the function: the same everywhere, or, "auto", a function of X where that
         makes rows left out of `fit` clearly likelier. After `partial_fit` it is constant.
-    kernel, fit_intercept, shuffle, first, random_state, n_jobs
+    kernel, fit_intercept, shuffle, first, logarithms, random_state, n_jobs
         As of `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule
         eta of the first-order steps by which points are offered to the dictionary.
@@ -184,7 +184,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
 
     Attributes
     ----------
-    dictionary_, dual_coef_, intercept_, model_order_, model_, n_features_in_
+    dictionary_, dual_coef_, intercept_, model_order_, model_, n_features_in_, logarithms_
         As of `PolkRegressor`.
     n_components_ : int
         ``n_components`` as a number.
@@ -306,12 +306,12 @@ class KernelClassifier(_SecondOrder, OnlineClassifier):
         "squared_hinge" or "logistic", which take their multi-class forms where there are more than two classes, or a
         loss part. The logistic loss is bounded by a quadratic at each sample when it comes, so that it asks for more
         passes.
-    kernel, bandwidth, shuffle, first, random_state, n_jobs
+    kernel, bandwidth, shuffle, first, logarithms, random_state, n_jobs
         As of `KernelRegressor`, but that the bandwidth "auto" is "median" unless another form errs clearly less.
 
     Attributes
     ----------
-    classes_, temperature_, dictionary_, dual_coef_, model_order_, model_, n_features_in_
+    classes_, temperature_, dictionary_, dual_coef_, model_order_, model_, n_features_in_, logarithms_
         As of `PolkClassifier`.
     n_components_ : int
         ``n_components`` as a number.

@@ -218,7 +218,9 @@ class Model:
         """Name the model in one line; the arrays would fill pages."""
         name = type(self.function).__name__ if self.kernel is None else str(self.kernel)
         node = "" if self.node is None else f", node={self.node!r}"
-        return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs}{node})"
+        tail = self.input_variables.tail
+        bent = "" if tail is None else f", logarithms={np.count_nonzero(tail)}"
+        return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs}{bent}{node})"
 
     def _repr_html_(self) -> str:
         page: str = found_lazily("model_page")(self)

@@ -201,6 +201,7 @@ OTHERS: dict[str, Any] = {
     "update": "parametric",
     "censoring": 0.3,
     "first": 110,
+    "logarithms": True,
     "epochs": 2,
     "shuffle": False,
     "random_state": 7,
