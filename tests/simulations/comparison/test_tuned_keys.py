@@ -66,9 +66,7 @@ def risk(one: Experiment, changes: Mapping[str, Any]) -> Any:
 
 def without_effect(one: Experiment, tried: list[Any]) -> list[str]:
     return [
-        entry.key
-        for entry in tried
-        if len({risk(one, {entry.key: entry.value(share)}) for share in (0.1, 0.9)}) == 1
+        entry.key for entry in tried if len({risk(one, {entry.key: entry.value(share)}) for share in (0.1, 0.9)}) == 1
     ]
 
 
