@@ -438,10 +438,10 @@ def byte_rows(costs: Mapping[str, Shares]) -> Iterator[Claim]:
         of, best = SHEET.given(where=where), cheapest(cost)
         yield of.claim("least", cost=_priced({best: cost[best]}))
         for key, chosen in (
-            ("trigger", lambda thrift: thrift.bits == 8 and thrift.threshold),
-            ("few bits", lambda thrift: thrift.bits < 64 and not thrift.threshold),
+            ("trigger", [thrift for thrift in cost if thrift.bits == 8 and thrift.threshold]),
+            ("few bits", [thrift for thrift in cost if thrift.bits < 64 and not thrift.threshold]),
         ):
-            found = {thrift: cost[thrift] for thrift in cost if chosen(thrift)}
+            found = {thrift: cost[thrift] for thrift in chosen}
             cheap = any(sent <= QUARTER and error <= NEAR for sent, error in found.values())
             yield of.claim(key, cheap, cost=_priced(found), near=NEAR - 1.0)
 

@@ -31,8 +31,9 @@ from tests.helpers.pairs import in_pairs
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 BUDGETED = [
-    ["ogd", "norma", "bsgd", "npbsgd", "dual_sgd"],
-    ["bogd", "forgetron", "projectron", "projectron_plus", "bpa"],
+    ["ogd", "norma", "bsgd", "npbsgd"],
+    ["dual_sgd", "bogd", "forgetron", "bpa"],
+    ["projectron", "projectron_plus"],
 ]
 EVERY = pytest.mark.parametrize("name", SIZES)
 EVERY_WITH_A_LOSS = pytest.mark.parametrize("name", [name for name in SIZES if name != "policy_evaluation"])
