@@ -12,6 +12,7 @@ from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.arrays import AnyArray, Array, Booleans, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
+from kernelswarm.simulations.data.faulty import NoSamples
 from kernelswarm.simulations.engine.scores import band_on, posterior_of, progressive, scores
 
 BYTES = 8
@@ -115,7 +116,7 @@ def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: He
     times = [len(nodes) for nodes in evaluated]  # the nodes whose data each agent is measured on
     of_node = np.repeat(np.arange(len(agents)), times)
     each = [agents[place] for place in of_node.tolist()]
-    samples = np.array([agent.samples // count for agent, count in zip(agents, times, strict=True)])[of_node]
+    samples = _samples_of_each(agents, evaluated)
     sources = [source for nodes in evaluated for _, source in nodes]
     held_out = writeable([source.held_out(n) for source, n in zip(sources, samples.tolist(), strict=True)])
     values = [agent.function.values(data.points) for agent, data in zip(each, held_out, strict=True)]
@@ -152,6 +153,16 @@ def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: He
         np.concatenate(traffic) if traffic else None,
         inside,
     )
+
+
+def _samples_of_each(agents: Sequence[Node], evaluated: Sequence[Evaluated]) -> Integers:
+    """Return how many samples each node has had: those of an agent that stands for several are shared out evenly among
+    its nodes with data."""
+    found: list[int] = []
+    for agent, nodes in zip(agents, evaluated, strict=True):
+        drawing = [len(nodes) == 1 or not isinstance(source, NoSamples) for _, source in nodes]
+        found += [agent.samples // sum(drawing) * draws for draws in drawing]
+    return np.array(found)
 
 
 def _columns(rows: Sequence[dict[str, float]]) -> dict[str, Array]:

@@ -24,6 +24,7 @@ from kernelswarm.protocols.links.clocks import JoiningClock, forgets
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source
+from kernelswarm.simulations.data.faulty import NoSamples
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.engine import EngineError, Snapshots
 from kernelswarm.simulations.engine.failures import describe
@@ -386,7 +387,7 @@ class BatchEngine:
 def rows_until(source: Source, samples: int) -> list[int]:
     """Return how many different samples each node has had after ``samples`` draws: a repeated sample counts once."""
     if source.lengths is None:
-        return [samples] * len(source.nodes)
+        return [0 if isinstance(node, NoSamples) else samples for node in source.nodes]
     return [min(samples, length // source.epochs) for length in source.lengths]
 
 

@@ -184,7 +184,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     _refuse_own_learners(experiment)
     if lists_nodes(experiment):
         experiment = with_labels(experiment, node_names(labels, source.description.nodes))
-    learners = _learners(experiment, labels)
+    learners = _learners(experiment, source, labels)
     planned = range(len(labels)) if most is None else members(len(labels), most)
     outputs = _outputs_of_all(experiment, source, labels, learners, planned)
     needed = needs(experiment, adjacency, source, outputs)
@@ -195,7 +195,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     automatic = {} if experiment is given else words(given, experiment)
     needed += functions(experiment, adjacency, source, outputs)
     require(experiment, needed)
-    learners, size = _learners(experiment, labels), experiment.learner.batch_size
+    learners, size = _learners(experiment, source, labels), experiment.learner.batch_size
     sizes = [size if experiment.protocol.pooled else learners[label].batch_size for label in labels]
     source = measured(experiment, source, labels, sizes)
     conditions, ends = _conditions(experiment, adjacency, source, labels, sizes)
@@ -266,7 +266,7 @@ def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
     return opened_for_all(places_without_data(experiment, adjacency), adjacency, for_some)
 
 
-def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]:
+def _learners(experiment: Experiment, source: Source, labels: Listed[int]) -> dict[int, Learner]:
     """Return the learner of each node; with pooled samples that of the first node alone.
 
     Its batch is then one of a node, or those of all nodes together.
@@ -283,8 +283,13 @@ def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]
                 f"protocol.averaged = true makes one batch of all nodes' samples, and {type(learner).__name__} has no "
                 "key batch_size: leave averaged out"
             )
-        learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
+        learner = build("learner", {**table, "batch_size": learner.batch_size * _drawing(source)}, "learner")
     return {labels[0]: learner}
+
+
+def _drawing(source: Source) -> int:
+    """Return the number of nodes with data, at least 1."""
+    return sum(not isinstance(node, NoSamples) for node in source.nodes)
 
 
 def _refuse_own_learners(experiment: Experiment) -> None:
@@ -423,7 +428,7 @@ def _pooled_plan(parts: _Parts) -> AgentPlan:
         outputs=outputs,
         targets=source.targets,
         evaluated=tuple(zip(labels, source.nodes, strict=True)),
-        steps=experiment.learner.batch_size * len(labels) // learner.batch_size,
+        steps=experiment.learner.batch_size * _drawing(source) // learner.batch_size,
     )
 
 

@@ -114,10 +114,21 @@ def test_nothing_is_measured_where_nothing_is_known(protocol: str, tmp_path: Pat
     assert rowless.sum() == 2
     assert np.isnan(last["risk"][rowless]).all() and np.isfinite(last["risk"][~rowless]).all()
     assert np.isfinite(last["global_risk"]).all()
-    assert protocol != "consensus" or (last["samples"][rowless] == 0).all()  # one learner has as many as all together
+    assert (last["samples"][rowless] == 0).all() and (last["samples"][~rowless] > 0).all()
     assert result.final["risk"] == pytest.approx(last["risk"][~rowless].mean(), rel=1e-12)
     assert result.final["global_risk"] == pytest.approx(last["global_risk"].mean(), rel=1e-12)
     assert result.summary["used_up"] is None or result.summary["used_up"]["first"] > 0
+
+
+@pytest.mark.parametrize("protocol", ["centralized", {"name": "centralized", "averaged": True}, "batch"])
+def test_one_learner_of_all_samples_has_those_of_the_nodes_with_data_alone(protocol: Any) -> None:
+    found = [
+        simulate(described(topology={"name": "complete", "nodes": nodes}, protocol=protocol, node=node, rounds=12))
+        for nodes, node in ((3, []), (4, [{"nodes": [3], "data": False}]))
+    ]
+    for array, other in zip(*(one.models.values() for one in found), strict=True):
+        np.testing.assert_array_equal(array, other)
+    assert found[1].nodes["samples"][-4:].tolist() == [*found[0].nodes["samples"][-3:], 0]
 
 
 def test_a_weight_vector_passes_through_a_node_without_data() -> None:
