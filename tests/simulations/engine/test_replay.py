@@ -8,6 +8,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.nodes.filling import rows_by
+from kernelswarm.agents.nodes.inbox import parted
 from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
@@ -156,15 +158,17 @@ def test_a_point_has_its_noise_once():
     agents = engine.blocks[0].agents
     sent: dict[int, set[float]] = {agent.node: set() for agent in agents}
     for agent in agents:
-        assert len(agent.drawn) >= 3
-        for points, targets in agent.drawn.values():
+        drawn = list(rows_by(agent.memory, "lossy.drawn", "_points", "_targets"))
+        assert len(drawn) >= 3
+        for _, points, targets in drawn:
             assert set(points[: len(targets), 0]) <= samples
             replayed = set(points[len(targets) :, 0])
             assert replayed and not replayed & samples
             sent[agent.node] |= replayed
     for agent in agents:
-        for other, packets in zip(agent.neighbors, agent.inbox.packets, strict=True):
-            found = [packet.points for packet in packets.values()]
+        heads, messages = agent.inbox.arrays["inbox.heads"], parted("inbox.points", agent.inbox.arrays)
+        for d, other in enumerate(agent.neighbors):
+            found = [points for head, points in zip(heads, messages, strict=True) if head[0] == d]
             assert found and all(set(points[2:, 0]) <= sent[other] for points in found)
             assert not {x for points in found for x in points[:, 0]} & samples
 
