@@ -114,7 +114,7 @@ def test_a_ridge_of_0_is_tried_around_what_auto_stands_for() -> None:
 
 
 def test_pilots_of_a_protocol_that_solves_go_to_its_own_key_alone() -> None:
-    solving = experiment("random_features", {"name": "diffusion_rls", "ridge": 50.0}, rounds=10)
+    solving = experiment("random_features", {"name": "diffusion_rls", "ridge": 50.0}, rounds=30)
     found = compare(solving, {}, 1, 1, tune=True, pooled=True)
     chosen = found.cells[0].tuned
     assert chosen is not None and chosen.keys == ("protocol.ridge",) and chosen.values["protocol.ridge"] < 5.0
