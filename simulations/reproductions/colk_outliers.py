@@ -148,6 +148,11 @@ def rows_of(
         yield replace(claim, published="") if METHODS[name].control else claim
 
 
+def printed(measured: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return the measured methods that papers have."""
+    return [name for name in measured if not METHODS[name].control]
+
+
 def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str) -> str:
     """Return which of the methods has the least "mean" or "deviation"; one that diverged anywhere has neither."""
     figure = np.mean if statistic == "mean" else np.std
@@ -191,7 +196,6 @@ SCALE = 0.125
 GRID = np.linspace(0.0, 1.0, 400)[:, None]
 LOOKS = 60
 SAMPLES, QUICK_SAMPLES = 6_000, 4_000
-PRINTED = [name for name in METHODS if not METHODS[name].control]
 SAME = ["COLK", "POLK, COLK's step"]
 """COLK, and POLK with its step and budget."""
 
@@ -253,7 +257,7 @@ def _truth(points: Array) -> Array:
 def _errors_claims(said: Sheet, errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]]) -> Iterator[Claim]:
     yield from rows_of(said, "error", errors, runs)
     for statistic in ("mean", "deviation"):
-        yield first_of(said, "least", errors, PRINTED, statistic)
+        yield first_of(said, "least", errors, printed(errors), statistic)
         yield first_of(said, "least of both", errors, SAME, statistic)
     deviations = {name: _variation(runs[name]) for name in ("COLK", "POLK", "POLK, COLK's step")}
     yield said.claim("variation", deviations["COLK"] < deviations["POLK"], deviations=deviations)
