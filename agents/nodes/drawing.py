@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import CompiledLearner
-from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.nodes.agent import Agent
 from kernelswarm.agents.nodes.arrays import Links, ends_of
 from kernelswarm.agents.nodes.node import Ahead, Node, UnevenDraws, follow_bands, keep_errors
@@ -202,34 +200,6 @@ def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) ->
                 counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
         drawn.append((points, targets))
     return Drawn(drawn, counts)
-
-
-def sizes_ahead(
-    agents: Sequence[Node],
-    forms: Sequence[CompiledLearner],
-    stepped: int | Integers,
-    steps: int,
-    samples: Integers | None = None,
-    by_rounds: bool = False,
-) -> Array:
-    """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones, (V,)
-    or of all, yet; ``samples`` (T, V), where given, are all points that they are on. In memory they lie by nodes, or by
-    rounds."""
-    known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
-    each: list[Array] = []
-    before = [stepped] * len(agents) if isinstance(stepped, int) else stepped.tolist()
-    for agent, form, uncounted in zip(agents, forms, before, strict=True):
-        first = form.steps(agent.state) + uncounted
-        if (id(form), first) not in known:
-            known[id(form), first] = form.step_sizes(first, steps)
-        each.append(known[id(form), first])
-    most = max(own.shape[1] for own in each)
-    sizes = np.zeros((steps, len(agents), most)).swapaxes(0, 1) if by_rounds else np.zeros((len(agents), steps, most))
-    for i, (row, own, agent, form) in enumerate(zip(sizes, each, agents, forms, strict=True)):
-        row[:, : own.shape[1]] = own
-        if isinstance(form, PlainLearner):
-            form.follow(agent.state, row, samples is None or bool(samples[:, i].any()))
-    return sizes
 
 
 def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Integers:

@@ -43,6 +43,7 @@ from kernelswarm.agents.nodes.filling import (
     places_of_nodes,
     sealed,
     sent_points,
+    sizes_ahead,
     states_of,
     sums_of,
     widened,
@@ -100,7 +101,7 @@ class Population:
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms, self._coupling.certainty > 0.0)
         self.batch_sizes = drawing.batch_sizes_of(agents, self.places)
-        self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
+        self._step_sizes = sizes_ahead(agents, self._forms, 0, 1)
         self._steps, self._synced = np.zeros((2, len(agents)), dtype=np.int64)
         self._sums = sums_of(agents, len(self.links.other))
         self._banded, self._errs = (
@@ -290,7 +291,7 @@ class Population:
         self.predicted = np.zeros(kept) if self._banded or self._errs else NOT_KEPT
         stepped, rounds = self._steps - self._synced, batches.points.shape[1] - 1
         samples = None if self.symmetric or len(self._buffers.keys) else batches.samples  # all that steps are on
-        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, stepped, rounds, samples)
+        self._step_sizes = sizes_ahead(self.agents, self._forms, stepped, rounds, samples)
         self._steps[:], self._synced = 0, -stepped
 
     def _maintain(self) -> None:
@@ -650,7 +651,7 @@ class LossyPopulation(Population):
             not self.symmetric and not self._exchange.terms.replays
         )  # steps are on own samples, prompt or late, alone
         steps = len(ahead.counts) + 1
-        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
+        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
 
     def _make_room(self) -> None:

@@ -19,7 +19,6 @@ from kernelswarm.agents.nodes.drawing import (
     draw_rounds,
     follow_steps,
     put_back,
-    sizes_ahead,
 )
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
@@ -28,6 +27,7 @@ from kernelswarm.agents.nodes.filling import (
     outside_of,
     places_of_nodes,
     sealed,
+    sizes_ahead,
     states_of,
     zeros,
 )
