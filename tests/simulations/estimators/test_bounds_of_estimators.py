@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelswarm import InputError, KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.simulations.data.rows import LARGEST
+from kernelswarm.simulations.estimators.rows import HEAVIEST, LARGEST
 
 ABOVE = math.nextafter(LARGEST, math.inf)
 X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(60, 2))
@@ -57,7 +57,7 @@ TRIED: dict[str, tuple[Any, Any, str]] = {
     ),
     "greatest weight": (
         lambda weight: KernelRegressor().fit(X, Y, weights(weight, weight)),
-        (ABOVE, LARGEST),
+        (math.nextafter(HEAVIEST, math.inf), HEAVIEST),
         "must be from 0 to",
     ),
     "least level": (lambda level: fitted().model_.interval(X, level), (0.0, 1e-9), "level = 0.0 must be between"),

@@ -349,9 +349,9 @@ def test_weights_beyond_the_range_of_the_first_rows_are_refused(kind: Any) -> No
         (PolkClassifier(kernel="linear"), 1e-8, 1.0, "the units of X ask for steps of eta"),
         (KernelRegressor(kernel="linear"), 0.0, 1.0, "kernel = .* is 0 at most"),
         (KernelClassifier(kernel="linear"), 0.0, 1.0, "kernel = .* is 0 at most"),
-        (KernelClassifier(kernel="polynomial"), 1e90, 1.0, "kernel = .* is inf at most"),
+        (KernelClassifier(kernel={"name": "polynomial", "degree": 3}), 1e60, 1.0, "kernel = .* is inf at most"),
         (KernelRegressor(), 1.0, 1e-200, "y varies by "),
-        (KernelRegressor(), 1.0, 1e90, "learning diverged after 0 steps: scale X and y"),
+        (KernelRegressor(), 1.0, 1e90, "y has a value of "),
         (PolkRegressor(regularization=20.0), 1.0, 1.0, "regularization = 20 must be below "),
     ],
 )
