@@ -137,9 +137,10 @@ def evaluating(ideal: bool) -> Compiled:
             if ideal and together:
                 copy_matrix(rows_of(work.values, end, count), answer)
             elif count:
-                rows = table(every_row, place + end * columns, count, columns)
-                if ideal and not symmetric:
+                if ideal and not symmetric:  # rows of a neighbour's points are not kept
                     rows = table(work.rows, 0, count, columns)
+                else:
+                    rows = table(every_row, place + end * columns, count, columns)
                 evaluate_in(i, fresh, rows, answer, network)
                 if copies and symmetric:
                     copy_matrix(fresh, rows_of(work.points, end, count))

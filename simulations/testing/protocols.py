@@ -271,7 +271,8 @@ def _ran(rule: Rule) -> list[Any]:
         links = following
         _shows_its_links(rule, links)
         found.append([np.array(leaf) for leaf in leaves(links)])
-    ignored = np.flatnonzero(~taken & is_pairwise(rule)).tolist()
+    # Rules that compare losses may leave neighbours out.
+    ignored = np.flatnonzero(~taken & is_pairwise(rule) & (not rule.compares_losses)).tolist()
     require(not ignored, rule, f"coupling_gradient pulls where neighbours disagree: that of {ignored} is always 0")
     return found
 

@@ -15,7 +15,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES
-from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.contract import Neighborhood, spans
 from kernelswarm.protocols.core.addresses import ready
 from kernelswarm.protocols.parameters.contract import ParameterRule, Received
 from kernelswarm.protocols.tolerances import Tolerance, ToleranceState
@@ -142,7 +142,7 @@ def ran(rule: ParameterRule) -> list[Any]:
         require_shape(rule.weights(state), nothing.shape, rule, "weights")
         require(bool(np.isfinite(rule.weights(state)).all()), rule, "weights are finite")
         found.append([np.array(leaf) for leaf in leaves(state)])
-    ignored = np.flatnonzero(~taken).tolist()
+    ignored = np.flatnonzero(~taken & (not spans(rule))).tolist()  # a spanning tree leaves edges out
     require(not ignored, rule, f"receive takes all that arrives: other vectors of neighbours {ignored} changed nothing")
     return found
 
