@@ -107,12 +107,14 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
 def _seeded(experiment: Experiment) -> Experiment:
     """Return an experiment whose learners have a number as seed, the same at all nodes; as it is where they have one.
 
-    Multiples of 2^32, so that members of mixtures, whose seeds count up from it, share none with another seed's.
+    Multiples of 2^32, so that members of mixtures, whose seeds count up from it, share none with another seed's; modulo
+    2^63 - 1, since files of experiments hold 64 bits.
     """
     learner: Any = experiment.learner
+    seed = (experiment.seed << 32) % (2**63 - 1)
 
     def own(found: Any, keys: dict[str, Any]) -> dict[str, Any]:
-        return {**keys, "seed": experiment.seed << 32} if getattr(found, "seed", None) == "auto" else keys
+        return {**keys, "seed": seed} if getattr(found, "seed", None) == "auto" else keys
 
     changes, overrides = own(learner, {}), []
     for override in experiment.overrides:

@@ -163,6 +163,8 @@ def test_each_seed_has_its_own_draw_which_all_nodes_share_unless_a_key_gives_it(
     assert [len(each) for each in found] == [1, 1, 1] and len(set.union(*found)) == 3
     assert min(abs(a - b) for a in found[0] for b in found[1]) > 1000  # members of mixtures count up from it
     assert seeds(0, seed=7) == seeds(1, seed=7) == {7}
+    large = [max(seeds(seed)) for seed in (2**31, 2**40, 2**62)]
+    assert len({*large}) == 3 and max(large) < 2**63  # as many bits as an experiment file holds
 
 
 def test_a_table_names_what_all_of_its_seeds_share() -> None:
