@@ -110,19 +110,22 @@ def _seeded(experiment: Experiment) -> Experiment:
     Multiples of 2^32, so that members of mixtures, whose seeds count up from it, share none with another seed's; modulo
     2^63 - 1, since files of experiments hold 64 bits.
     """
-    learner: Any = experiment.learner
+    given: Any = experiment.learner
     seed = (experiment.seed << 32) % (2**63 - 1)
 
-    def own(found: Any, keys: dict[str, Any]) -> dict[str, Any]:
-        return {**keys, "seed": seed} if getattr(found, "seed", None) == "auto" else keys
+    def asks(learner: Any) -> bool:
+        return getattr(learner, "seed", None) == "auto"
 
-    changes, overrides = own(learner, {}), []
-    for override in experiment.overrides:
-        table = laid_over(describe(learner), override.learner)
-        overrides.append(replace(override, learner=own(build("learner", table, "learner"), override.learner)))
-    if not changes and tuple(overrides) == experiment.overrides:
+    learner = replace(given, seed=seed) if asks(given) else given
+    overrides = tuple(
+        replace(override, learner={**override.learner, "seed": seed})
+        if override.learner and asks(build("learner", laid_over(describe(learner), override.learner), "learner"))
+        else override
+        for override in experiment.overrides
+    )
+    if learner is given and overrides == experiment.overrides:
         return experiment
-    return replace(experiment, learner=replace(learner, **changes), overrides=tuple(overrides))
+    return replace(experiment, learner=learner, overrides=overrides)
 
 
 def words(given: Experiment, found: Experiment) -> dict[str, Any]:

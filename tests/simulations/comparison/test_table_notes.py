@@ -167,6 +167,14 @@ def test_each_seed_has_its_own_draw_which_all_nodes_share_unless_a_key_gives_it(
     assert len({*large}) == 3 and max(large) < 2**63  # as many bits as an experiment file holds
 
 
+def test_a_draw_of_the_experiments_seed_gives_no_node_a_learner_of_its_own() -> None:
+    table = {**TABLE, "learner": "random_features", "protocol": "centralized", "node": [{"nodes": [1], "data": False}]}
+    resolved = open_network(Experiment.from_dict({**table, "seed": 3})).experiment.to_dict()
+    assert (
+        open_network(Experiment.from_dict(resolved)).experiment.to_dict() == resolved
+    )  # as a run's config.toml is read
+
+
 def test_a_table_names_what_all_of_its_seeds_share() -> None:
     found = rows_of([[1.0, 2.0], [2.0, 3.0]])
     fixed = {"learner": {"name": "rls", "seed": 3}, "topology": {"name": "file"}, "stream": {"test_path": "x.csv"}}
