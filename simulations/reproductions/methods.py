@@ -11,10 +11,11 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import SimulationError
+from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.reproductions import dkla
 from kernelswarm.simulations.reproductions.data_sets import HOUSING_FILE, housing
-from kernelswarm.simulations.reproductions.sheets import laid, tables
+from kernelswarm.simulations.reproductions.sheets import tables
 from kernelswarm.simulations.running.simulation import simulate
 
 # Grids of values; a search goes on beyond their ends until the best value has worse ones on all sides.
@@ -90,8 +91,10 @@ class Grid:
 
     def at(self, place: Place) -> Table:
         """Return the tables with the values at a place."""
-        values = {path: axis.value(k) for (path, axis), k in zip(self.axes.items(), place, strict=True)}
-        return laid(self.base, values)
+        found = self.base
+        for (path, axis), k in zip(self.axes.items(), place, strict=True):
+            found = changed(found, path, axis.value(k))
+        return found
 
     def words(self, place: Place, tried: Collection[Place] | None = None) -> str:
         """Return the values at a place; with what was tried also beyond which of them nothing was.

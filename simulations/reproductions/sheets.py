@@ -12,7 +12,6 @@ import string
 import tomllib
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,18 +93,6 @@ def rows(name: str, part: str = "") -> tuple[Row, ...]:
         Row(label, **{**entry, "learner": build("learner", {**shared, **entry["learner"]})})
         for label, entry in found["rows"].items()
     )
-
-
-def laid(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tables with values laid over them by their places, such as ``protocol.penalty``."""
-    tables = deepcopy(dict(base))
-    for place, value in values.items():
-        *outer, key = place.split(".")
-        inner = tables
-        for name in outer:
-            inner = inner.setdefault(name, {})
-        inner[key] = value
-    return tables
 
 
 class Words(string.Formatter):

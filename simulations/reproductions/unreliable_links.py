@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm.arrays import Array
+from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Curve, Figure, Panel, Reproduction, Request, drawn
-from kernelswarm.simulations.reproductions.sheets import Sheet, laid, tables
+from kernelswarm.simulations.reproductions.sheets import Sheet, tables
 from kernelswarm.simulations.reproductions.survey_networks import ended
 
 SHEET = Sheet("unreliable-links", globals())
@@ -143,7 +144,7 @@ def conditions(name: str, value: float) -> Table:
     """Return the tables of a condition that is so strong."""
     if name in FORMULAS:
         return FORMULAS[name](value)
-    return laid(SWEEPS[name].get("base", {}), {SWEEPS[name]["place"]: value}) if name in SWEEPS else {}
+    return changed(SWEEPS[name].get("base", {}), SWEEPS[name]["place"], value) if name in SWEEPS else {}
 
 
 def at(name: str, value: float, protocol: str, problem: str) -> str:
