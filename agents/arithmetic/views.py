@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from kernelswarm.arrays import AnyArray
@@ -20,7 +21,9 @@ _codegen: Any = cgutils
 
 def _view(array: Any, sizes: int, units: int = 0, whole_rows: bool = False) -> Any:
     """Return the signature and the code of a view with so many ``sizes``, the length of the array's rows behind them
-    for ``whole_rows``; its place is counted in entries of the last ``units`` axes."""
+    for ``whole_rows``; its place is counted in entries of the last ``units`` axes. The array has no gaps."""
+    if array.layout != "C":
+        raise TypingError(f"{array} has gaps between its rows: a view of it would lie elsewhere")
     kind = types.Array(array.dtype, sizes + whole_rows, "C")
     signature = kind(array, *[types.intp] * (1 + sizes))
 

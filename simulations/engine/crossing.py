@@ -140,8 +140,8 @@ def _place_of(label: float, received: _Received) -> int:
     return first if first < len(received.labels) and received.labels[first] == label else ABSENT
 
 
-def _passing(writes: bool) -> Compiled:
-    """Return the function that writes messages as numbers, or reads from numbers what others wrote."""
+def _passing_values(writes: bool) -> Compiled:
+    """Return the function that writes values as numbers, or reads values from numbers."""
 
     @force_inline
     def pass_on(numbers: Array, at: int, part: Array, known: bool) -> int:
@@ -172,6 +172,13 @@ def _passing(writes: bool) -> Compiled:
         if form.columns > values.shape[2] + 1:
             at = pass_on(numbers, at, table(variances, place, count, 1), known)
         return at
+
+    return pass_values
+
+
+def _passing(writes: bool) -> Compiled:
+    """Return the function that writes messages as numbers, or reads messages from numbers."""
+    pass_values = _passing_values(writes)
 
     @njit_no_refcount
     def walk(numbers: Array, ends: Any, form: _Form, links: Links, flight: Flight) -> int:
