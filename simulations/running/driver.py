@@ -275,7 +275,7 @@ class Driver:
         """Run the rounds that are left."""
         while True:
             if asked.by is not None and not self._is_over():
-                self._interrupt(asked)
+                self._interrupt(engine, asked)
             if self.done and (self.done % self._evaluate_every == 0 or self._is_over()):
                 state = self._evaluate(engine)
                 paused = self._now()
@@ -350,7 +350,7 @@ class Driver:
             self.done += rounds
             slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
             # Before the measurement, as a snapshot begins new sums; also at the end, which a run may be resumed from.
-            if self._save_every and (self.done % self._save_every == 0 or self._is_over() or asked.by is not None):
+            if self._save_every and (self.done % self._save_every == 0 or self._is_over()):
                 self._save(engine)
             self._timing.ran(rounds, self._now() - clock)
             self._tell("running", engine)
@@ -376,8 +376,11 @@ class Driver:
         )
         LOG.info("checkpoint of round %d", self.done)
 
-    def _interrupt(self, asked: Asked) -> None:
+    def _interrupt(self, engine: Engine, asked: Asked) -> None:
+        """Write a checkpoint of this round, unless the last one is, and end in words."""
         assert self._checkpoints is not None and asked.by is not None
+        if self._checkpoints.last != self.done:
+            self._save(engine)
         cause, number, asked.by = asked.cause, asked.by, None
         raise Interrupted(
             f"stopped by {cause} after round {self.done:,} of {self.network.rounds:,}; "

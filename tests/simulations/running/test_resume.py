@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.command.cli import main
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, Interrupted
 from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.experiment.experiment import Experiment, digests
 from kernelswarm.simulations.records.checkpoints import newest, paths, round_of
@@ -410,3 +410,24 @@ def test_signals_write_a_checkpoint(call: Command, number: signal.Signals, code:
     resumed = resume(folder, [f"rounds={done + 5}"]).result
     whole = simulate(Experiment.from_file("small.toml", [f"rounds={done + 5}"]))
     assert_equal(resumed, whole)
+
+
+@pytest.mark.parametrize(("phase", "done"), [("running", 7), ("running", 15), ("evaluating", 15), ("running", 20)])
+def test_a_signal_at_any_moment_between_two_rounds_writes_a_checkpoint(
+    tmp_path: Path, undisturbed: Callable[..., Result], phase: str, done: int
+) -> None:
+    """Round 15 is one of an evaluation, and round 20 of a checkpoint."""
+    sent: list[int] = []
+
+    def send(progress: Progress) -> None:
+        if progress.phase == phase and progress.done >= done and not sent:
+            sent.append(progress.done)
+            signal.raise_signal(signal.SIGINT)
+
+    experiment = described(tmp_path, "proximity")
+    with pytest.raises(Interrupted) as stop:
+        run(experiment, tmp_path / "run", send)
+    assert stop.value.round >= sent[0] >= done
+    assert newest(tmp_path / "run").round == stop.value.round
+    assert f"goes on from round {stop.value.round};" in f"{stop.value};"
+    assert_equal(resume(tmp_path / "run").result, undisturbed("proximity"))
