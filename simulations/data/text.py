@@ -364,12 +364,12 @@ def read_text(
         return np.full(len(found.places), np.nan), CodedColumn(name, wanted or "number")
     named = wanted == "time" or (wanted is None and is_called_by_time(name))
     if named and are_digits(words):
-        moments = of_numbers(np.array(list(map(float, words))), counts)
-        odd = np.isnan(moments)
+        times = of_numbers(np.array(list(map(float, words))), counts)
+        odd = np.isnan(times.values)
         if are_few(odd, counts):
             return None
         if not odd.any():
-            return found.spread(moments), CodedColumn(name, "time")
+            return found.spread(times.values), CodedColumn(name, "time", zoned=times.zoned)
     read = of_text(words, counts, named=True) if named and wanted is None and not are_digits(words) else None
     if read is not None and read.times.kind == "time" and are_few(read.untimed, counts):
         return None

@@ -320,12 +320,12 @@ def are_too_many(words: int, rows: int) -> bool:
     return words > min(MOST_WORDS, max(2, rows // 2))
 
 
-# Whole numbers that are dates by the name of their column only: 20211231.
+# Numbers that are dates by the name of their column only: 20211231, or the seconds since 1970.
 
 
 CALLED = re.compile(
-    r"times?|timestamps?|dates?|datetime|datestamp|days?|when|utc|moments?|ymd|yyyymmdd(hh(mm(ss)?)?)?|zeit|zeitpunkt"
-    r"|zeitstempel|datum|tag|fecha|jour|heure"
+    r"t|ts|times?|timestamps?|stamps?|epoch|unix|dates?|datetime|datestamp|days?|when|utc|moments?"
+    r"|ymd|yyyymmdd(hh(mm(ss)?)?)?|zeit|zeitpunkt|zeitstempel|datum|tag|fecha|jour|heure"
 )
 """Words by which columns of dates are called."""
 
@@ -336,6 +336,12 @@ FIRST, LAST = 1800, 2100
 
 FEWEST, MOST = 8, 14
 """The digits of such numbers."""
+
+UNITS = (1e6, 1e3, 1.0, 1e-3)
+"""Microseconds of the units in which moments are counted since 1970: seconds to nanoseconds."""
+
+BETWEEN_1990_AND_2100 = (631_152_000e6, 4_102_444_800e6)
+"""The microseconds in which counts are moments: in no two units may one count be a moment."""
 
 
 class NoDate(ValueError):
@@ -358,7 +364,7 @@ def is_called_by_time(column: str) -> bool:
 
 
 def of_column(values: pyarrow.ChunkedArray, column: str, wanted: Kind | None = None) -> Times | None:
-    """Return the times of a column of one of Arrow's types of times, or of whole numbers that are dates; else None.
+    """Return the times of a column of one of Arrow's types of times, or of numbers that are dates; else None.
 
     Raises
     ------
@@ -378,50 +384,64 @@ def of_column(values: pyarrow.ChunkedArray, column: str, wanted: Kind | None = N
         numbers[known], return_index=True, return_inverse=True, return_counts=True
     )
     found = of_numbers(different, counts)
-    odd = np.isnan(found)
+    odd = np.isnan(found.values)
     if are_few(odd, counts):
         place = int(first[odd].min())
         raise NoDate(int(known[place]) + 1, f"{numbers[known[place]]:.15g}", len(known) - int(counts[odd].sum()))
     if odd.any() or not len(known):
         return None
     spread = np.full(len(numbers), np.nan)
-    spread[known] = found[places]
-    return Times(spread, "time")
+    spread[known] = found.values[places]
+    return found._replace(values=spread)
 
 
 def are_digits(texts: Sequence[str]) -> bool:
     """Tell whether texts are whole numbers as dates are: 20211231."""
-    return all(text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST for text in texts)
+    most = len(str(round(BETWEEN_1990_AND_2100[1] / UNITS[-1])))
+    return all(text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= most for text in texts)
 
 
-def of_numbers(numbers: Array, counts: npt.NDArray[np.intp] | None = None) -> Array:
-    """Return the moments of whole numbers, (n,): year, month and day, and perhaps hour, minute and second.
+def of_numbers(numbers: Array, counts: npt.NDArray[np.intp] | None = None) -> Times:
+    """Return the moments of numbers that write them, or that count seconds or parts of seconds since 1970 in UTC.
 
-    They have 8, 10, 12 or 14 digits, as many as most have, and years are 1800 to 2100, or the last day of 9999.
+    Those that write them are whole: year, month and day, and perhaps hour, minute and second. They have 8, 10, 12 or
+    14 digits, and years are 1800 to 2100, or the last day of 9999. Those that count have one unit, seconds, milliseconds,
+    microseconds or nanoseconds, and are of 1990 to 2100. All are of the form that most are of.
+
+    Parameters
+    ----------
+    numbers : array, shape (n,)
+        Different numbers.
+    counts : array of int, shape (n,), optional
+        How often each occurs; once when left out.
 
     Returns
     -------
-    array
+    Times
         Microseconds since 1970; nan of numbers that are no dates.
 
     Examples
     --------
-    >>> of_numbers(np.array([20211231.0, 20220101.0, 20220230.0])) / 86_400e6
+    >>> of_numbers(np.array([20211231.0, 20220101.0, 20220230.0])).values / 86_400e6
     array([18992., 18993.,    nan])
-    >>> of_numbers(np.array([202112311830.0])) / 3_600e6
+    >>> of_numbers(np.array([202112311830.0])).values / 3_600e6
     array([455826.5])
+    >>> of_numbers(np.array([1640975400.0, 1640975400.5])).values / 3_600e6
+    array([455826.5       , 455826.50013889])
     """
     possible = (numbers >= 10.0 ** (FEWEST - 1)) & (numbers < 10.0**MOST) & (numbers == np.round(numbers))
     whole = np.where(possible, numbers, 0.0).astype(np.int64)
     digits = np.char.str_len(whole.astype(np.str_))
-    best, most = np.full(len(numbers), np.nan), 0
-    for width in range(FEWEST, MOST + 1, 2):
-        found = np.where(possible & (digits == width), _moments(whole, width), np.nan)
-        there = ~np.isnan(found)
-        weight = int(there.sum() if counts is None else counts[there].sum())
-        if weight > most:
-            best, most = found, weight
-    return best
+    written = [
+        np.where(possible & (digits == width), _moments(whole, width), np.nan) for width in range(FEWEST, MOST + 1, 2)
+    ]
+    first, last = BETWEEN_1990_AND_2100
+    moments = [np.round(numbers * unit) for unit in UNITS]
+    counted = [np.where((first <= found) & (found <= last), found, np.nan) for found in moments]
+    weights = np.ones(len(numbers)) if counts is None else counts
+    said = [float(weights[~np.isnan(found)].sum()) for found in written + counted]
+    best = int(np.argmax(said))
+    return Times((written + counted)[best], "time", zoned=best >= len(written))
 
 
 def _moments(whole: Integers, digits: int) -> Array:

@@ -65,7 +65,10 @@ def test_they_are_the_same_from_text_and_with_gaps(tmp_path: Path) -> None:
         ("date", [17991231, 18000101, 18000102]),
         ("date", [21001231, 21010101, 21010102]),
         ("time", [202101012401, 202101012359, 202101010000]),
-        ("time", [1700000000, 1700003600, 1700007200]),  # seconds since 1970
+        ("load", [1700000000, 1700003600, 1700007200]),  # seconds since 1970 in a column that is called otherwise
+        ("time", [631151999, 631152000, 631152001]),  # not all since 1990
+        ("time", [1700000000, 1700003600000, 1700007200]),  # of two units
+        ("time", [4102444801, 4102444802, 4102444803]),
         ("day", [1, 2, 3]),
         ("date", [20210101, 2021010112, 20210102]),
         ("date", [20210101.5, 20210102, 20210103]),
@@ -77,11 +80,34 @@ def test_all_others_stay_numbers(tmp_path: Path, called: str, values: list[float
 
 def test_numbers_are_dates_exactly_where_the_calendar_has_them() -> None:
     numbers = np.arange(20231201, 20240401)
-    for number, found in zip(numbers, of_numbers(numbers.astype(float)), strict=True):
+    for number, found in zip(numbers, of_numbers(numbers.astype(float)).values, strict=True):
         try:
             assert [found] == since_1970([str(number)], "%Y%m%d")
         except ValueError:
             assert np.isnan(found)
+
+
+# Seconds since 1970
+
+
+@pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("called", ["timestamp", "t", "stamp_ns", "unixTime", "epoch"])
+def test_counts_since_1970_are_moments_of_utc_in_every_unit(tmp_path: Path, unit: int, called: str) -> None:
+    expected = since_1970([moment.strftime("%Y%m%d%H") for moment in MANY], "%Y%m%d%H")
+    counts = [round(moment / 1e6) * unit for moment in expected]
+    assert inputs(tmp_path, counts, called) == ("time", expected)
+    for column in (counts, list(map(str, counts))):
+        table = pyarrow.table({called: column, "y": np.arange(len(counts)) / 7})
+        parquet.write_table(table, tmp_path / "t.parquet")
+        rows, _ = File(tmp_path / "t.parquet").read()
+        assert rows.held[0].zoned and rows.points[:, 0].tolist() == expected
+
+
+def test_parts_of_seconds_are_kept_and_a_count_among_dates_is_refused(tmp_path: Path) -> None:
+    stamps = [1700000000.25, 1700000000.5, 1700000001.0]
+    assert inputs(tmp_path, stamps, "t") == ("time", [stamp * 1e6 for stamp in stamps])
+    with pytest.raises(ValueError, match='row 12, column "time" holds 0, where the other 19 entries are dates or times'):
+        inputs(tmp_path, [0 if k == 11 else 1700000000 + 60 * k for k in range(20)], "time")
 
 
 # Years of two digits
