@@ -86,6 +86,8 @@ def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     reached = reach(learner.kernel, points)
     if not np.ptp(samples.targets, axis=0).any():
         return None  # of targets that are all alike there is nothing to learn
+    if count > 1 and not np.ptp(points, axis=0).any() and not np.ptp(dense(samples.points), axis=0).any():
+        return "all rows of X are alike, so that only a constant can be learned: give inputs that vary"
     if order == 0 and reached is None:
         epsilon = learner.budget.bound(learner.step_size.at(0), learner.budget.start(), learner.batch_size)
         return (

@@ -106,7 +106,9 @@ def test_counts_since_1970_are_moments_of_utc_in_every_unit(tmp_path: Path, unit
 def test_parts_of_seconds_are_kept_and_a_count_among_dates_is_refused(tmp_path: Path) -> None:
     stamps = [1700000000.25, 1700000000.5, 1700000001.0]
     assert inputs(tmp_path, stamps, "t") == ("time", [stamp * 1e6 for stamp in stamps])
-    with pytest.raises(ValueError, match='row 12, column "time" holds 0, where the other 19 entries are dates or times'):
+    with pytest.raises(
+        ValueError, match='row 12, column "time" holds 0, where the other 19 entries are dates or times'
+    ):
         inputs(tmp_path, [0 if k == 11 else 1700000000 + 60 * k for k in range(20)], "time")
 
 

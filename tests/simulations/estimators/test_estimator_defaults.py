@@ -194,6 +194,21 @@ def test_nothing_is_said_where_there_is_nothing_to_learn(kind: Any) -> None:
     np.testing.assert_allclose(model.predict(x), 7.1, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [PolkRegressor, KernelRegressor])
+def test_rows_that_are_all_alike_are_said_and_one_that_differs_ends_the_words(kind: Any) -> None:
+    _, y = wave()
+    x = np.full((len(y), 2), 0.3)
+    assert (
+        complaint(kind(), x, y)
+        == f"{kind.__name__}: all rows of X are alike, so that only a constant can be learned: give inputs that vary"
+    )
+    x[1] = 0.4  # which is not among the rows that are predicted
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kind().fit(x, y)
+    assert not any("alike" in str(one.message) for one in caught)
+
+
 @pytest.mark.parametrize(("classes", "size"), [(2, 500), (10, 500), (11, 550), (60, 2000)])
 def test_a_dictionary_grows_with_the_number_of_classes(classes: int, size: int) -> None:
     generator = np.random.default_rng(0)
