@@ -292,7 +292,7 @@ standardize = "auto"    # {scaled} of mean 0 and deviation 1; models take and gi
 {order}
 
 [learner]
-name = "polk"
+name = "polk"{richer}
 loss = "{loss}"
 batch_size = {batch}
 step_size = "auto"
@@ -301,6 +301,8 @@ kernel = {{ name = "gaussian", bandwidth = "auto" }}
 [protocol]              # isolated, consensus, proximity, centralized
 name = "consensus"
 """
+
+NEWTON = '           # "newton" mostly errs less, and keeps several times as many points'
 
 HELD_OUT = """\
 held_out = "auto"       # the last of each node, later than all that it learns from; "random" takes any of them
@@ -559,6 +561,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
         "reason": f"# {reason}\n" if reason else "",
         "task": found.task,
         "scaled": "inputs" if classes else "inputs and targets",
+        "richer": "" if classes else NEWTON,
         "loss": "multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
     }
 
