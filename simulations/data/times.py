@@ -405,8 +405,8 @@ def of_numbers(numbers: Array, counts: npt.NDArray[np.intp] | None = None) -> Ti
     """Return the moments of numbers that write them, or that count seconds or parts of seconds since 1970 in UTC.
 
     Those that write them are whole: year, month and day, and perhaps hour, minute and second. They have 8, 10, 12 or
-    14 digits, and years are 1800 to 2100, or the last day of 9999. Those that count have one unit, seconds, milliseconds,
-    microseconds or nanoseconds, and are of 1990 to 2100. All are of the form that most are of.
+    14 digits, and years are 1800 to 2100, or the last day of 9999. Those that count have one unit, from seconds to
+    nanoseconds, and are of 1990 to 2100. All are of the form that most are of.
 
     Parameters
     ----------
