@@ -96,9 +96,10 @@ def examine(experiment: Experiment) -> list[Section]:
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
+    names = node_names(network.adjacency.labels.tolist(), network.source.description.nodes)
     with one_thread():  # as in a run
-        stalls = "" if experiment.protocol.offline is not None else warning(few)
-        of_learner = [*filter(None, [stalls]), *finding(network.plans).values()]
+        stalls = "" if experiment.protocol.offline is not None else warning(few, names)
+        of_learner = [*filter(None, [stalls]), *finding(network.plans, names).values()]
     of_protocol = undefended(network.plans, experiment.protocol).values()
     for section, texts in ((sections[3], of_learner), (sections[4], of_protocol)):
         section.lines.extend(("warning", text) for text in texts)

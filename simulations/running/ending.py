@@ -17,6 +17,7 @@ from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.links.clocks import forgets
 from kernelswarm.protocols.parameters.contract import AddressedRule, AnyRule
 from kernelswarm.simulations.core.machine import versions
+from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
 from kernelswarm.simulations.data.pooled import FloodedSource, TravellingSamples
 from kernelswarm.simulations.engine.measure import BYTES, NO_VALUES, Report
@@ -396,7 +397,8 @@ def _judged(
         str(network.source.facts.get("held_out", "")),
     )
     findings |= unsuited(network.plans, experiment.protocol, network.source, rows, report)
-    findings |= kernel_reach.finding(network.plans)
+    names = node_names(network.adjacency.labels.tolist(), network.source.description.nodes)
+    findings |= kernel_reach.finding(network.plans, names)
     places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
     far = network.adjacency.labels[places].tolist()
     findings |= verdict.unreached(report, without_data(experiment), experiment.protocol, far)

@@ -16,6 +16,7 @@ from kernelswarm.protocols.contract import StackedRule, fulfils
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import shown
+from kernelswarm.simulations.core.node_names import Name
 from kernelswarm.simulations.data.contract import HeldOut, Source
 from kernelswarm.simulations.data.pooled import members
 from kernelswarm.simulations.engine.block import AgentPlan
@@ -352,7 +353,7 @@ def first_steps(plan: AgentPlan) -> FirstSteps | None:
     return FirstSteps(largest, learner.compression_budget(state)) if largest else None
 
 
-def warning(plans: Sequence[AgentPlan]) -> str:
+def warning(plans: Sequence[AgentPlan], names: Mapping[int, Name]) -> str:
     """Warn of nodes whose first steps are all undone, with their number and the remedy; empty without such nodes."""
     found = [(plan, steps) for plan in plans if (steps := first_steps(plan)) is not None and steps.undone]
     if not found:
@@ -360,8 +361,8 @@ def warning(plans: Sequence[AgentPlan]) -> str:
     plan, steps = found[0]
     where = "" if len(found) == len(plans) else f" at {len(found):,} of {len(plans):,} nodes that were looked at"
     return (
-        f"nothing will be learned{where}: of the first steps of node {plan.neighborhood.node} the largest moves the "
-        f"function by {steps.largest:.3g}, and compression undoes changes within eps = {steps.budget:.3g}: "
+        f"nothing will be learned{where}: of the first steps of node {names[plan.neighborhood.node]} the largest moves "
+        f"the function by {steps.largest:.3g}, and compression undoes changes within eps = {steps.budget:.3g}: "
         f"{remedy(describe(plan.learner))}"
     )
 
@@ -430,13 +431,15 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
     return None
 
 
-def finding(plans: Sequence[AgentPlan]) -> dict[str, str]:
+def finding(plans: Sequence[AgentPlan], names: Mapping[int, Name]) -> dict[str, str]:
     """Return this fault for held-out points of some nodes and the kernel of the first one at fault, with the remedy.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
         All nodes that are at hand.
+    names : mapping
+        The name of each node by its label.
     """
     plans_of: dict[Any, list[AgentPlan]] = {}
     for plan in plans:
@@ -448,7 +451,7 @@ def finding(plans: Sequence[AgentPlan]) -> dict[str, str]:
         found = reach(kernel, np.concatenate(held_out)) if kernel is not None else None
         if found is not None:
             kind, words = found
-            of = "" if learner == plans[0].learner else f" of node {own[0].neighborhood.node}"
+            of = "" if learner == plans[0].learner else f" of node {names[own[0].neighborhood.node]}"
             change = "widen" if kind == ALONE else "shorten"
             return {kind: f'{words}: {change} learner.kernel.bandwidth{of}, or set it to "auto"'}
     return {}

@@ -78,6 +78,6 @@ def test_what_is_warned_of_comes_true_and_nothing_else_is_warned_of():
 def test_nodes_of_their_own_are_distinguished():
     own = [{"nodes": [2], "learner": {"budget": {"epsilon": 3.0}}}]
     plans = open_network(described({"name": "polk"}, node=own)).plans
-    assert warning(plans).startswith(
-        "nothing will be learned at 1 of 3 nodes that were looked at: of the first steps of node 2"
+    assert warning(plans, {0: "east", 1: "north", 2: "west"}).startswith(
+        "nothing will be learned at 1 of 3 nodes that were looked at: of the first steps of node west"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -132,7 +133,7 @@ def test_what_is_said_and_where_nothing_is(key: str, keys: dict[str, Any], words
 def test_a_useless_width_is_said_before_a_run_and_after(bandwidth: Any, kind: str | None) -> None:
     targets = MANY[:, 0] + 0.1 * np.random.default_rng(1).normal(size=600)
     keys: dict[str, Any] = {
-        "topology": {"name": "ring", "nodes": 4},
+        "topology": nx.relabel_nodes(nx.cycle_graph(4), dict(enumerate("abcd"))),
         "data": (MANY, targets),
         "learner": {"name": "polk", "kernel": {"bandwidth": bandwidth}},
         "protocol": "consensus",
@@ -145,9 +146,9 @@ def test_a_useless_width_is_said_before_a_run_and_after(bandwidth: Any, kind: st
     assert ("all points are alike to the kernel" in text) == (kind == ALIKE)
     if kind is not None:
         assert "learner.kernel.bandwidth" in verdict[kind]
-        own = {"nodes": [3], "learner": {"kernel": {"bandwidth": bandwidth}}}
+        own = {"nodes": ["d"], "learner": {"kernel": {"bandwidth": bandwidth}}}
         keys |= {"learner": "polk", "stream": {"test_fraction": 0.5}, "node": [own]}
-        assert "learner.kernel.bandwidth of node 3, or set" in as_text(examine(build_experiment(**keys)))
+        assert "learner.kernel.bandwidth of node d, or set" in as_text(examine(build_experiment(**keys)))
 
 
 def test_it_is_the_nearest_other_point_that_counts() -> None:
