@@ -148,6 +148,13 @@ FILES = (
     "summary.json",
 )
 
+MEASURED = {
+    "nodes": ("round", "node", "samples"),
+    "network": ("round", "samples"),
+    "edges": ("round", "source", "target"),
+}
+"""The columns that each table of measurements has under every protocol; a table of edges may have none."""
+
 _Content = TypeVar("_Content")
 
 
@@ -455,6 +462,9 @@ def _read_columns(path: Path) -> MeasuredTable:
 
     with parquet.ParquetFile(path.absolute()) as file:  # read_table takes a quarter of a second for what is not used
         table = file.read()
+    missing = [name for name in MEASURED[path.stem] if name not in table.column_names]
+    if missing and (table.num_columns or path.stem != "edges"):
+        raise ValueError(f"it lacks the column {shown(missing[0])}")
     return MeasuredTable({name: as_array(table.column(name)) for name in table.column_names})
 
 

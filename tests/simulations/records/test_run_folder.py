@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import networkx as nx
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from kernelswarm.simulations.comparison.compare import compare
 from kernelswarm.simulations.core import files as checksums
@@ -20,8 +21,8 @@ from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.engine.model_arrays import digest
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records import run_folder
-from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.records.run_folder import FILES, check_place, read, write
+from kernelswarm.simulations.records.result import MeasuredTable, Result
+from kernelswarm.simulations.records.run_folder import FILES, MEASURED, check_place, read, write
 from tests.helpers.command_line import SMALL
 
 GENERATOR = np.random.default_rng(3)
@@ -46,8 +47,18 @@ def result() -> Result:
     return Result(
         config={"seed": 1, "rate": 1e-6, "limit": math.inf, "topology": {"name": "ring"}, "node": [{"nodes": [0, 3]}]},
         graph=graph,
-        nodes={"round": np.array([25, 25]), "node": np.array([3, 10]), "risk": np.array([0.1, math.nan])},
-        network={"round": np.array([25]), "risk": np.array([1e-300]), "violation": np.array([math.inf])},
+        nodes={
+            "round": np.array([25, 25]),
+            "node": np.array([3, 10]),
+            "samples": np.array([25, 0]),
+            "risk": np.array([0.1, math.nan]),
+        },
+        network={
+            "round": np.array([25]),
+            "samples": np.array([25]),
+            "risk": np.array([1e-300]),
+            "violation": np.array([math.inf]),
+        },
         edges={},
         models=models,
         summary={"status": "done", "reason": None, "final": {"risk": 0.1 + 0.2}, "digest": digest(models)},
@@ -119,6 +130,19 @@ def test_damaged_file_is_named(name: str, damage: str, result: Result, tmp_path:
         checksums.write(folder, [entry for entry in FILES if entry != checksums.SUMS])
         with pytest.raises(InputError, match=rf"{name} is damaged or is no such file: \S"):
             read(folder)
+
+
+@pytest.mark.parametrize(("table", "column"), [(table, column) for table in MEASURED for column in MEASURED[table]])
+def test_a_column_that_is_missing_is_named(table: str, column: str, result: Result, tmp_path: Path) -> None:
+    result.edges = MeasuredTable({"round": np.array([25]), "source": np.array([3]), "target": np.array([10])})
+    folder = write(result, tmp_path / "run")
+    path = folder / f"{table}.parquet"
+    parquet.write_table(parquet.read_table(path).drop_columns([column]), path)
+    checksums.replace(folder, path.name, path.read_bytes())
+    with pytest.raises(
+        InputError, match=rf'{table}\.parquet is damaged.*: it lacks the column "{column}"'
+    ):
+        read(folder)
 
 
 def test_changed_model_is_noticed(result: Result, tmp_path: Path) -> None:
