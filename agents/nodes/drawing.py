@@ -129,12 +129,12 @@ def follow_steps(
             *by_nodes(predicted[learned], targets[learned]), counts[learned], np.array(first) - begin, rounds
         )
         return
-    for i, (node, begin, end) in enumerate(zip(nodes, first, reached, strict=True)):
-        learned = slice(begin, end)
-        known = counts[learned, i : i + 1]
-        follow_bands(
-            [node], *by_nodes(predicted[learned, i : i + 1], targets[learned, i : i + 1]), known, 0, end - begin
-        )
+    taken = list(zip(first, reached, strict=True))
+    alike = len(set(taken)) == 1
+    for i, (begin, end) in enumerate(taken[:1] if alike else taken):
+        learned, some = slice(begin, end), slice(None) if alike else slice(i, i + 1)
+        known = by_nodes(predicted[learned, some], targets[learned, some])
+        follow_bands(nodes[some], *known, counts[learned, some], 0, end - begin)
 
 
 def keep_errors_of_steps(

@@ -575,7 +575,7 @@ def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
     return kept
 
 
-def counts_of(agents: Sequence[OnLinks], links: Links) -> Counts:
+def counts_of(agents: Sequence[Node] | Sequence[OnLinks], links: Links) -> Counts:
     """Return the counts as they stand in the agents."""
     known = {"V": len(agents), "E": len(links.other), "4": 4}
     names = "traffic E4, constraint_rounds E, learned V, completed V, cursor V, scalars V"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kernelswarm.agents.nodes.arrays import ABSENT, Flight, Links, Realized, VectorExchange, ends_of
+from kernelswarm.agents.nodes.arrays import ABSENT, Counts, Flight, Links, Realized, VectorExchange, ends_of
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
     OnLinks,
@@ -32,14 +32,21 @@ class Messages:
         The places of all nodes by label.
     layout : MessageLayout
         The contents of a message.
+    counts : Counts, optional
+        Where messages are counted; if left out, counts that begin as they stand in the agents.
     """
 
     def __init__(
-        self, agents: Sequence[OnLinks], links: Links, places: Mapping[int, int], layout: MessageLayout
+        self,
+        agents: Sequence[OnLinks],
+        links: Links,
+        places: Mapping[int, int],
+        layout: MessageLayout,
+        counts: Counts | None = None,
     ) -> None:
         self._agents, self._links, self._layout, labels = agents, links, layout, list(places)
         self.mail = mail_of(agents, links, places, layout)
-        self.counts = counts_of(agents, links)
+        self.counts = counts_of(agents, links) if counts is None else counts
         self.terms = terms_of(agents, links, labels)
         self._realization = realization_of(agents, links, labels)
 

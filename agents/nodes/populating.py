@@ -14,8 +14,8 @@ from kernelswarm.agents.nodes.stacked import StackedAgent
 from kernelswarm.agents.nodes.stacked_population import StackedPopulation
 from kernelswarm.agents.nodes.summaries import SummaryNode
 from kernelswarm.agents.nodes.summaries_population import SummaryPopulation
-from kernelswarm.agents.nodes.vector_population import LossyVectorPopulation, VectorPopulation
-from kernelswarm.agents.nodes.vectors import LossyVectorNode, VectorNode
+from kernelswarm.agents.nodes.vector_population import VectorPopulation
+from kernelswarm.agents.nodes.vectors import VectorNode
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import StackedRule, fulfils
 from kernelswarm.protocols.core.addresses import Compiled
@@ -64,8 +64,7 @@ def populated(nodes: Sequence[Node]) -> AnyPopulation:
         return SummaryPopulation(summaries)
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
-        on_lossy_links = [node for node in vectors if isinstance(node, LossyVectorNode)]
-        return LossyVectorPopulation(on_lossy_links) if on_lossy_links else VectorPopulation(vectors)
+        return VectorPopulation(vectors)
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
         return StackedPopulation(stacked)

@@ -10,18 +10,18 @@ import numpy as np
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import PlainFeatures, feature_form, learner_forms
-from kernelswarm.agents.nodes.arrays import DONE, Flight
+from kernelswarm.agents.nodes.arrays import DONE, PAUSED, Flight, Terms, VectorExchange
 from kernelswarm.agents.nodes.drawing import (
     Drawn,
     Laid,
     ahead,
-    by_nodes,
     draw_rounds,
     follow_steps,
     put_back,
 )
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
+    counts_of,
     kinds_of,
     links_of,
     outside_of,
@@ -33,7 +33,7 @@ from kernelswarm.agents.nodes.filling import (
 )
 from kernelswarm.agents.nodes.inbox import POINTS, SILENT
 from kernelswarm.agents.nodes.messages import Messages
-from kernelswarm.agents.nodes.node import DIVERGED, PRIMING, follow_bands
+from kernelswarm.agents.nodes.node import DIVERGED, PRIMING
 from kernelswarm.agents.nodes.turns import run_by_turns, settle
 from kernelswarm.agents.nodes.vector_rounds import (
     Phases,
@@ -61,6 +61,8 @@ NO_DUALS = np.zeros(0)
 
 class VectorPopulation:
     """Nodes in arrays, which run their rounds together, as :class:`~kernelswarm.agents.nodes.population.Population`.
+
+    On links that are not ideal vectors may be late, changed or lost, and nodes may sleep.
 
     Parameters
     ----------
@@ -106,6 +108,8 @@ class VectorPopulation:
         for i, agent in enumerate(agents):
             self._keep_evaluated(i, agent.own, 0)
         self._banded = any(agent.band is not None for agent in agents)
+        self._counts = counts_of(agents, self.links)
+        self._counts.cursor[:] = 0 if self.now >= PRIMING else -1  # 0 once nodes have adapted to their first samples
         laid, following = (
             Laid.of(Drawn(drawn, np.array([[len(x) for x, _ in drawn]])), room)
             for drawn in ([(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents])
@@ -113,14 +117,33 @@ class VectorPopulation:
         self._take_on(
             laid.followed_by(following), sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1)
         )
-        # The samples of the next round, once nodes have adapted to them, and the first not counted yet.
-        self._at = self._counted = 0 if self.now >= PRIMING else -1
-        self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
-        self._since_sync = np.zeros(len(agents), dtype=np.int64)  # the samples in them
+        self._lossy = [agent for agent in agents if isinstance(agent, LossyVectorNode)]
+        self._messages: Messages | None = None
+        self._exchange: VectorExchange | None = None
+        if self._lossy:
+            self._open_messages(self._lossy)
         self.restart_sums()
+
+    def _open_messages(self, agents: Sequence[LossyVectorNode]) -> None:
+        """Take over the messages of nodes on links that are not ideal."""
+        first, layout = agents[0], MessageLayout(1, self._width, 0)
+        messages = self._messages = Messages(agents, self.links, self.places, layout, self._counts)
+        conditions = first.conditions.links
+        messages.terms = messages.terms._replace(
+            bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
+        )
+        self._vectors.last_sent[: len(agents)] = [agent.last_sent for agent in agents]
+        quiet, used = np.array([agent.quiet for agent in agents]), np.concatenate([agent.used for agent in agents])
+        sent_at = np.array([agent.sent_at for agent in agents], dtype=np.int64)
+        exchange = self._exchange = messages.exchange(sent_at, quiet, used, False, float(first.message_bytes))
+        sends = (exchange.sent_at == self.now - 1) & ~quiet
+        sent = np.array([agent.rule.send(agent.links) for agent in agents]).reshape(len(agents), -1)
+        messages.send_again(self.now, sends, sent, exchange.asked)
 
     def flight(self) -> Flight:
         """Return the messages sent last, with room for those received next."""
+        if self._messages is not None:
+            return self._messages.flight(self.now)
         vectors = self._vectors.last_sent
         last_sent = vectors.reshape(
             len(vectors), 1, self._width
@@ -140,33 +163,57 @@ class VectorPopulation:
 
     def take(self, left: int) -> tuple[int, int, int, float]:
         """Run up to so many rounds; returns as :func:`run_vector_rounds`."""
-        if self.now < PRIMING:
-            self._prime()
-            return DONE, 1, 0, 0.0
-        if self._at == len(self._samples.step_sizes) - 1:
-            self.pause(left)
-        found = self._run_rounds(min(left, len(self._samples.step_sizes) - 1 - self._at), False)
-        if self._banded:
-            self._follow_bands(self._at, found[1])
-        self._at += found[1]
-        self._rounds_since_sync += found[1]
+        before = self._reached()
+        if max(before) == len(self._samples.counts) - 2:
+            return PAUSED, 0, 0, 0.0
+        with AtTurn(self, self._states.turn):
+            if self._messages is None:
+                reason, completed, node = self._run_rounds(left, before[0])
+            else:
+                happens, count = self._messages.rounds(self.now, left)
+                reason, completed, node = run_lossy_vector_rounds(
+                    self._network(), self._exchange, happens, self.now, count, DIVERGED, False
+                )
+        if self.now < PRIMING and (pool := self.agents[0].pool) is not None:
+            for _ in range(completed):
+                pool.average()
+        elif self._banded:
+            outcomes = self._vectors.values, self._samples.targets, self._samples.counts
+            follow_steps(self.agents, *outcomes, before, self._reached(), completed)
+        return reason, completed, node, 0.0
+
+    def _run_rounds(self, left: int, at: int) -> tuple[int, int, int]:
+        """Run up to so many rounds on ideal links from the samples ``at`` on; in the last round that primes the network
+        nodes adapt to their first samples."""
+        primes = self.now < PRIMING
+        if primes and self.now < PRIMING - 1:
+            return DONE, 1, 0
+        count = 1 if primes else min(left, len(self._samples.counts) - 2 - at)
+        found: tuple[int, int, int] = run_vector_rounds(self._network(), None, None, at, count, DIVERGED, primes)
+        self._counts.cursor[:] += found[1]
+        if not primes:
+            self._counts.learned[:] += found[1]
+            self._sums.samples[:] += self._samples.counts[at : at + found[1]].sum(axis=0)
         return found
 
-    def _prime(self) -> None:
-        """Run a round that primes the network: in the last of them nodes adapt to their first samples."""
-        if (pool := self.agents[0].pool) is not None:
-            pool.average()
-        if self.now == PRIMING - 1:
-            self._run_rounds(1, True)
-            self._at = self._counted = 0
-
-    def _run_rounds(self, count: int, primes: bool) -> tuple[int, int, int, float]:
-        with AtTurn(self, self._states.turn):
-            found = run_vector_rounds(self._network(), None, None, self._at, count, DIVERGED, primes)
-        return (*found, 0.0)
-
     def begin_anew(self) -> None:
-        """Do nothing: no node forgets."""
+        """Reset the nodes that come back in the round to come."""
+        assert self._messages is not None and self._exchange is not None
+        exchange, now, sizes = self._exchange, self.now, self._samples.step_sizes
+        for i in self._messages.returning(now, exchange.sent_at, exchange.begun).tolist():
+            agent, form, at = self._lossy[i], self._forms[i], int(self._counts.cursor[i])
+            self._sync(i)
+            agent.points, agent.targets = map(sealed, self._batch(i, at))
+            agent.begin_anew()
+            form.move(agent.state, self._states.storage[i], 0)
+            self._known(i)[:], self._vectors.last_sent[i] = self._protocol.pack(i), agent.last_sent
+            self._keep_evaluated(i, agent.own, at)
+            first = form.step_sizes(0, len(sizes) - at)
+            sizes[at:, i, : first.shape[1]] = first
+            if isinstance(form, PlainLearner):
+                form.follow(agent.state, sizes[at:, i])
+            self._messages.forget(i, now)
+            exchange.quiet[i], exchange.begun[i] = False, now
 
     def fail(self, node: int, curvature: float) -> None:
         """Raise a node's error about its values at its samples."""
@@ -187,34 +234,28 @@ class VectorPopulation:
             self._work,
         )
 
-    def _follow_bands(self, first: int, rounds: int) -> None:
-        """Adapt the nodes' bands to ``rounds`` rounds from ``first`` on."""
-        learned = slice(first, first + rounds)
-        outcomes = by_nodes(self._vectors.values[learned], self._samples.targets[learned])
-        follow_bands(self.agents, *outcomes, self._samples.counts[learned], 0, rounds)
-
     def sync(self) -> None:
-        self._count()
-        rounds, self._rounds_since_sync = self._rounds_since_sync, 0
-        for i, (agent, samples) in enumerate(zip(self.agents, self._since_sync.tolist(), strict=True)):
-            self._sync(i, rounds, samples)
-            if not fulfils(agent.rule, AddressedRule):  # which counts by itself
+        counts = self._counts
+        for i, agent in enumerate(self.agents):
+            rounds = self._sync(i)
+            if self._messages is not None:
+                agent.tally.scalars_sent += int(counts.scalars[i])
+                agent.tally.bytes_sent += float(counts.bytes[i])
+                agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
+            elif not fulfils(agent.rule, AddressedRule):  # which counts by itself
                 agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
-        self._since_sync[:] = 0
+        counts.scalars[:], counts.bytes[:] = 0, 0.0
 
-    def _count(self) -> None:
-        """Count the samples that nodes have learned from."""
-        learned, self._counted = slice(self._counted, self._at), self._at
-        self._since_sync += self._samples.counts[learned].sum(axis=0)
-
-    def _sync(self, i: int, rounds: int, samples: int) -> None:
-        """Bring a node up to date after some rounds with some samples."""
-        agent = self.agents[i]
+    def _sync(self, i: int) -> int:
+        """Bring a node up to date, and return the rounds in which it has learned since it was."""
+        agent, rounds = self.agents[i], int(self._counts.learned[i])
+        self._counts.learned[i] = 0
         if not self._protocol.synced:
             self._forms[i].sync(agent.state, self._states.counts[i], rounds)
             self._protocol.unpack(i, self._known(i))
             agent.round += rounds
-        settle(agent, i, self.now, rounds, samples, self._sums)
+        settle(agent, i, self.now, rounds, int(self._sums.samples[i]) - agent.samples, self._sums)
+        return rounds
 
     def _known(self, i: int) -> Array:
         """Return a view of a node's vector of weights and whatever else the protocol keeps."""
@@ -225,6 +266,7 @@ class VectorPopulation:
         self._sums = VectorSums(
             np.array([agent.tally.loss for agent in self.agents], dtype=np.float64),
             np.array([agent.largest_target for agent in self.agents], dtype=np.float64),
+            np.array([agent.samples for agent in self.agents], dtype=np.int64),
         )
 
     def scatter(self) -> list[tuple[Array, Array]]:
@@ -232,7 +274,32 @@ class VectorPopulation:
         reached = self._reached()
         for i, (agent, at) in enumerate(zip(self.agents, reached, strict=True)):
             (agent.points, agent.targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
+        if self._messages is not None and self._exchange is not None:
+            self._hand_back(self._messages, self._exchange)
         return self._behind(reached)
+
+    def _hand_back(self, messages: Messages, exchange: VectorExchange) -> None:
+        """Give the nodes the messages that they have received and sent."""
+        mail = exchange.mail
+        messages.hand_back(self.now)
+        slot = (self.now - 1) % len(mail.points)
+        for i, agent in enumerate(self._lossy):
+            agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
+            agent.used = exchange.used[self.links.start[i] : self.links.start[i + 1]].copy()
+            agent.last_sent = self._vectors.last_sent[i].copy()
+            if mail.previous[slot, i] != SILENT:  # it has just been sent
+                agent.last_sent = self._as_received(exchange.terms, i, mail.points[slot, i])
+
+    def _as_received(self, terms: Terms, i: int, vector: Array) -> Array:
+        """Return a vector that node i has just sent, (1, n), as its faults and the links will change it, (n,)."""
+        received, sent = vector.copy(), self.now - 1
+        (first, second), faults = terms.node_keys[i].tolist(), slice(*terms.fault_start[i : i + 2].tolist())
+        misreport_in(received, terms.faults[faults], first, second, sent, POINTS)
+        bound, noise = terms.bound_on_points, terms.noise_on_points
+        if terms.bits != EXACT or noise > 0.0 or bound < np.inf:
+            called(distort, received, bound, noise, terms.quantile, terms.bits, first, second, sent, POINTS)
+        found: Array = received[0]
+        return found
 
     def _batch(self, i: int, at: int) -> tuple[Array, Array]:
         """Return the points (n, p) and targets (n, q) of node i's samples of a round."""
@@ -256,35 +323,30 @@ class VectorPopulation:
 
     def _begun(self, i: int) -> tuple[Evaluated, Array]:
         """Return node i's evaluation at its samples at the begin of a round, and their targets."""
-        at, (*_, room, _), form = self._learned_from(i) + 1, self._vectors.values.shape, self._forms[i]
+        (*_, room, _), form, at = self._vectors.values.shape, self._forms[i], int(self._counts.cursor[i])
+        at += 0 if self._lossy else 1 + int(self._states.turn[0])  # on ideal links all cursors move behind the rounds
         points, targets = self._batch(i, at)
         if isinstance(form, PlainFeatures):
             return form.own(self.agents[i].state), targets
         rows, values = self._vectors.rows[i * room :], self._vectors.values[slot_of(at, self._vectors.values), i]
         return Evaluated(points, rows[: len(points)].copy(), values[: len(points)].copy()), targets
 
-    def _learned_from(self, i: int) -> int:
-        """Return the place of the samples that node i learned from last, at the begin of a round."""
-        return self._at + int(self._states.turn[0])
-
     def _reached(self) -> list[int]:
         """Return the place of the samples that each node learns from next."""
-        return [self._at] * len(self.agents)
+        reached: list[int] = self._counts.cursor.tolist()
+        return reached
 
     def pause(self, left: int) -> None:
-        """Draw the samples of at most ``left`` further rounds."""
-        self._count()
-        uncounted = 0 if self._protocol.synced else self._rounds_since_sync
-        self._draw_on(left, self.agents[0].round + uncounted, uncounted)
-        self._at = self._counted = 0
-
-    def _draw_on(self, rounds: int, completed: int, stepped: int) -> None:
-        """Draw samples behind those in flight, after ``completed`` rounds; states lack the last ``stepped`` steps."""
+        """Draw the samples of at most ``left`` further rounds, behind those in flight."""
         points, targets, counts, *_ = self._samples
-        now, nodes = np.add.outer((0, 1), self._reached()), np.arange(len(self.agents))
+        reached, stepped = self._reached(), 0 if self._protocol.synced else self._counts.learned
+        if min(reached) < len(counts) - 2:  # some node has slept
+            for agent, behind in zip(self.agents, self._behind(reached), strict=True):
+                put_back(agent, *behind)
+        now, nodes = np.add.outer((0, 1), reached), np.arange(len(self.agents))
         in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
         columns = points.shape[3] + targets.shape[3]
-        further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
+        further = draw_rounds(self.agents, ahead(left, max(0, self.now - PRIMING)), points.shape[2], columns)
         laid = in_flight.followed_by(Laid.of(further, points.shape[2]))
         if self._banded:
             values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
@@ -292,6 +354,7 @@ class VectorPopulation:
             self._vectors = self._vectors._replace(values=values)
         sizes = sizes_ahead(self.agents, self._forms, stepped, len(further.counts) + 1, by_rounds=True)
         self._take_on(laid, sizes.swapaxes(0, 1))
+        self._counts.cursor[:] = 0
         if self._protocol.synced:  # `sizes_ahead` may have moved learners to their last evaluation
             for agent in self.agents:
                 agent.place()
@@ -327,131 +390,3 @@ def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int
         sent=sent,
         implicit=first.rule.step == "implicit",
     )
-
-
-# Nodes that send vectors on unreliable links and clocks, held in arrays.
-
-
-class LossyVectorPopulation(VectorPopulation):
-    """Nodes in arrays whose vectors may be late, changed or lost, and that may sleep.
-
-    Parameters
-    ----------
-    agents : sequence of LossyVectorNode
-        In sorted order of their labels.
-    """
-
-    def __init__(self, agents: Sequence[LossyVectorNode]) -> None:
-        super().__init__(agents)
-        self.agents: Sequence[LossyVectorNode] = agents
-        first, count = agents[0], len(agents)
-        conditions = first.conditions.links
-        messages = self._messages = Messages(agents, self.links, self.places, MessageLayout(1, self._width, 0))
-        messages.terms = messages.terms._replace(
-            bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
-        )
-        self._counts = messages.counts
-        self._counts.cursor[:] = self._at
-        self._vectors.last_sent[:count] = [agent.last_sent for agent in agents]
-        quiet, used = np.array([agent.quiet for agent in agents]), np.concatenate([agent.used for agent in agents])
-        sent_at = np.array([agent.sent_at for agent in agents], dtype=np.int64)
-        exchange = self._exchange = messages.exchange(sent_at, quiet, used, False, float(first.message_bytes))
-        sends = (exchange.sent_at == self.now - 1) & ~quiet
-        sent = np.array([agent.rule.send(agent.links) for agent in agents]).reshape(count, -1)
-        messages.send_again(self.now, sends, sent, exchange.asked)
-
-    def flight(self) -> Flight:
-        """Return the messages sent last, with room for those received next."""
-        return self._messages.flight(self.now)
-
-    def take(self, left: int) -> tuple[int, int, int, float]:
-        """Run up to so many rounds; returns as :func:`run_lossy_vector_rounds`."""
-        happens, count = self._messages.rounds(self.now, left)
-        before = self._reached()
-        with AtTurn(self, self._states.turn):
-            reason, completed, node = run_lossy_vector_rounds(
-                self._network(), self._exchange, happens, self.now, count, DIVERGED, False
-            )
-        if self.now < PRIMING and (pool := self.agents[0].pool) is not None:
-            for _ in range(completed):
-                pool.average()
-        elif self._banded:
-            outcomes = self._vectors.values, self._samples.targets, self._samples.counts
-            follow_steps(self.agents, *outcomes, before, self._reached(), completed)
-        return reason, completed, node, 0.0
-
-    def sync(self) -> None:
-        counts = self._counts
-        for i, agent in enumerate(self.agents):
-            self._sync(i, *self._learned(i))
-            agent.tally.scalars_sent += int(counts.scalars[i])
-            agent.tally.bytes_sent += float(counts.bytes[i])
-            agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
-        counts.learned[:], counts.scalars[:], counts.bytes[:] = 0, 0, 0.0
-
-    def _learned(self, i: int) -> tuple[int, int]:
-        """Return the rounds in which node i has learned since :meth:`sync`, and the samples in them."""
-        end, rounds = int(self._counts.cursor[i]), int(self._counts.learned[i])
-        return rounds, int(self._samples.counts[end - rounds : end, i].sum())
-
-    def scatter(self) -> list[tuple[Array, Array]]:
-        """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
-        left, exchange, links = super().scatter(), self._exchange, self.links
-        mail = exchange.mail
-        self._messages.hand_back(self.now)
-        slot = (self.now - 1) % len(mail.points)
-        for i, agent in enumerate(self.agents):
-            edges = range(int(links.start[i]), int(links.start[i + 1]))
-            agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
-            agent.used = exchange.used[edges.start : edges.stop].copy()
-            agent.last_sent = self._vectors.last_sent[i].copy()
-            if mail.previous[slot, i] != SILENT:  # it has just been sent
-                agent.last_sent = self._as_received(i, mail.points[slot, i])
-        return left
-
-    def _as_received(self, i: int, vector: Array) -> Array:
-        """Return a vector that node i has just sent, (1, n), as its faults and the links will change it, (n,)."""
-        terms, received, sent = self._exchange.terms, vector.copy(), self.now - 1
-        (first, second), faults = terms.node_keys[i].tolist(), slice(*terms.fault_start[i : i + 2].tolist())
-        misreport_in(received, terms.faults[faults], first, second, sent, POINTS)
-        bound, noise = terms.bound_on_points, terms.noise_on_points
-        if terms.bits != EXACT or noise > 0.0 or bound < np.inf:
-            called(distort, received, bound, noise, terms.quantile, terms.bits, first, second, sent, POINTS)
-        found: Array = received[0]
-        return found
-
-    def _learned_from(self, i: int) -> int:
-        """Return the place of the samples that node i learned from last, at the begin of a round."""
-        return int(self._counts.cursor[i]) - 1
-
-    def _reached(self) -> list[int]:
-        """Return the place of the samples that each node learns from next."""
-        reached: list[int] = self._counts.cursor.tolist()
-        return reached
-
-    def begin_anew(self) -> None:
-        """Reset the nodes that come back in the round to come."""
-        exchange, now, sizes = self._exchange, self.now, self._samples.step_sizes
-        for i in self._messages.returning(now, exchange.sent_at, exchange.begun).tolist():
-            agent, form, at = self.agents[i], self._forms[i], int(self._counts.cursor[i])
-            self._sync(i, *self._learned(i))
-            self._counts.learned[i] = 0
-            agent.points, agent.targets = map(sealed, self._batch(i, at))
-            agent.begin_anew()
-            form.move(agent.state, self._states.storage[i], 0)
-            self._known(i)[:], self._vectors.last_sent[i] = self._protocol.pack(i), agent.last_sent
-            self._keep_evaluated(i, agent.own, at)
-            first = form.step_sizes(0, len(sizes) - at)
-            sizes[at:, i, : first.shape[1]] = first
-            if isinstance(form, PlainLearner):
-                form.follow(agent.state, sizes[at:, i])
-            self._messages.forget(i, now)
-            exchange.quiet[i], exchange.begun[i] = False, now
-
-    def pause(self, left: int) -> None:
-        """Draw the samples of at most ``left`` further rounds."""
-        self.sync()
-        for agent, behind in zip(self.agents, self._behind(self._reached()), strict=True):
-            put_back(agent, *behind)
-        self._draw_on(left, self.now, 0)
-        self._counts.cursor[:] = 0

@@ -84,6 +84,7 @@ class VectorSums(NamedTuple):
 
     loss: Array  # (V,)
     largest_target: Array  # (V,) of the whole run
+    samples: Integers  # (V,) of the whole run
 
 
 class Samples(NamedTuple):
@@ -163,6 +164,7 @@ def vector_rounds(ideal: bool) -> Compiled:
                     if not end_round(i, at, network, diverged):
                         return LARGE_VALUES, now - first, i
                     if not ideal:
+                        network.sums.samples[i] += network.samples.counts[at, i]
                         exchange.counts.learned[i] += 1
                         exchange.counts.cursor[i] += 1
             for i in range(nodes):

@@ -216,7 +216,7 @@ class LossyVectorNode(VectorNode):
     that has arrived; where there is none that is new, the edge counts nothing in the round, or, with ``on_missing
     = "repeat"``, that vector once more. A trigger keeps the node from sending while its vector is no farther than the
     threshold from the one that it sent last. A node that is not awake does nothing. All that happens in arrays
-    (:class:`~kernelswarm.agents.nodes.vector_population.LossyVectorPopulation`).
+    (:class:`~kernelswarm.agents.nodes.vector_population.VectorPopulation`).
 
     Parameters
     ----------

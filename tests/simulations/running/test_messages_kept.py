@@ -12,7 +12,7 @@ import pytest
 
 from kernelswarm.agents.nodes.populating import populated
 from kernelswarm.agents.nodes.population import LossyPopulation
-from kernelswarm.agents.nodes.vector_population import LossyVectorPopulation
+from kernelswarm.agents.nodes.vector_population import VectorPopulation
 from kernelswarm.simulations.core import machine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -123,7 +123,7 @@ def test_the_estimate_is_of_the_arrays_that_a_population_makes(protocol: str, mo
     one = experiment(6, protocol, LINKS[2], rounds=3, evaluate_every=3)
     network = open_network(one)
     population: Any = populated([plan.build() for plan in network.plans])
-    assert isinstance(population, LossyPopulation | LossyVectorPopulation)
+    assert isinstance(population, LossyPopulation | VectorPopulation)
     arrays = list(population._messages.mail)
     if isinstance(population, LossyPopulation):
         kept = population._kept
