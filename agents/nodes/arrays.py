@@ -393,6 +393,11 @@ def answer_over(e: int, at: int, links: Links, own: Own) -> int:
     return int(begin * room + (back - begin) * own.sent[at, other])
 
 
+def edges_at(links: Links, i: int) -> slice:
+    """Return the places of node i's edges."""
+    return slice(int(links.start[i]), int(links.start[i + 1]))
+
+
 def ends_of(links: Links) -> Integers:
     """Return the node that each edge belongs to, (E,)."""
     return np.repeat(np.arange(len(links.start) - 1), np.diff(links.start))

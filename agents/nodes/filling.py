@@ -32,6 +32,7 @@ from kernelswarm.agents.nodes.arrays import (
     Sums,
     Terms,
     Workspace,
+    edges_at,
 )
 from kernelswarm.agents.nodes.inbox import SILENT, parted
 from kernelswarm.agents.nodes.node import PRIMING, Node, Tally
@@ -467,7 +468,7 @@ def mail_of(agents: Sequence[OnLinks], links: Links, places: Mapping[int, int], 
     for i, kept in enumerate(agent.inbox.arrays for agent in agents):
         if not kept:
             continue
-        there = slice(int(links.start[i]), int(links.start[i + 1]))
+        there = edges_at(links, i)
         mail.last[there], others = kept["inbox.last"], links.other[there][kept["inbox.known"]].tolist()
         for j, points in zip(others, parted("inbox.latest", kept), strict=True):
             mail.latest_sent[j], mail.latest[j, : len(points)] = len(points), points
@@ -582,7 +583,7 @@ def counts_of(agents: Sequence[Node] | Sequence[OnLinks], links: Links) -> Count
     counts = Counts(**zeros(names, known, np.int64), bytes=np.zeros(len(agents)))
     counts.completed[:] = [agent.round for agent in agents]
     for i, tally in enumerate(agent.tally for agent in agents):
-        own = slice(int(links.start[i]), int(links.start[i + 1]))
+        own = edges_at(links, i)
         counts.constraint_rounds[own] = tally.constraint_rounds
         if tally.traffic is not None:
             counts.traffic[own] = tally.traffic

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kernelswarm.agents.nodes.arrays import ABSENT, Counts, Flight, Links, Realized, VectorExchange, ends_of
+from kernelswarm.agents.nodes.arrays import ABSENT, Counts, Flight, Links, Realized, VectorExchange, edges_at, ends_of
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
     OnLinks,
@@ -108,7 +108,7 @@ class Messages:
 
     def forget(self, i: int, now: int) -> None:
         """Drop the messages that have arrived at node i before a round."""
-        due = self.mail.due[:, self._links.start[i] : self._links.start[i + 1]]
+        due = self.mail.due[:, edges_at(self._links, i)]
         due[due < now] = ABSENT
 
     def hand_back(self, now: int) -> None:

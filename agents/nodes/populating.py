@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import feature_form, learner_form
-from kernelswarm.agents.nodes.agent import Agent, LossyAgent
+from kernelswarm.agents.nodes.agent import Agent
 from kernelswarm.agents.nodes.node import Node
 from kernelswarm.agents.nodes.passes import obstacle
-from kernelswarm.agents.nodes.population import LossyPopulation, Population
+from kernelswarm.agents.nodes.population import Population, population_of
 from kernelswarm.agents.nodes.rounds import run_lossy_rounds, run_rounds
 from kernelswarm.agents.nodes.stacked import StackedAgent
 from kernelswarm.agents.nodes.stacked_population import StackedPopulation
@@ -68,6 +68,4 @@ def populated(nodes: Sequence[Node]) -> AnyPopulation:
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
         return StackedPopulation(stacked)
-    agents = [node for node in nodes if isinstance(node, Agent)]
-    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
-    return LossyPopulation(lossy) if lossy else Population(agents)
+    return population_of([node for node in nodes if isinstance(node, Agent)])

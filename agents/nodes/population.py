@@ -25,6 +25,7 @@ from kernelswarm.agents.nodes.arrays import (
     Network,
     Own,
     Received,
+    edges_at,
 )
 from kernelswarm.agents.nodes.drawing import NOT_KEPT
 from kernelswarm.agents.nodes.filling import (
@@ -247,12 +248,9 @@ class Population:
                 self._sync_links(i)
         self._since_sync[:] = 0
 
-    def _edges(self, i: int) -> slice:
-        return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
-
     def _sync_links(self, i: int) -> None:
         """Bring a node's sums of constraint values and its links' state up to date."""
-        agent, edges, rows = self.agents[i], self._edges(i), self._coupling.rows
+        agent, edges, rows = self.agents[i], edges_at(self.links, i), self._coupling.rows
         agent.tally.constraint_values = self._sums.constraint_values[edges].copy()
         agent.tally.violation = self._sums.violation[edges].copy()
         assert self._rule_form is not None
@@ -545,7 +543,7 @@ class LossyPopulation(Population):
             tally.compression_error = float(sums.compression_error[i])
             tally.scalars_sent += int(counts.scalars[i])
             tally.bytes_sent += float(counts.bytes[i])
-            edges = self._edges(i)
+            edges = edges_at(self.links, i)
             tally.traffic = counts.traffic[edges].copy()
             if agent.neighbors:
                 tally.constraint_rounds = counts.constraint_rounds[edges].copy()
@@ -562,7 +560,7 @@ class LossyPopulation(Population):
         kept, memory = self._kept, self._kept.points.shape[1]
         self._messages.hand_back(self.now)
         for i, agent in enumerate(self.agents):
-            edges, learning, following = self._edges(i), int(kept.learning[i]), int(kept.following[i])
+            edges, learning, following = edges_at(self.links, i), int(kept.learning[i]), int(kept.following[i])
             oldest = max(0, following - agent.inbox.memory)
             rounds = [at for at in sorted(kept.drawn_at[i].tolist()) if at >= oldest]
             places = [(i, at % memory) for at in rounds]
@@ -596,7 +594,7 @@ class LossyPopulation(Population):
         back = self._messages.returning(now, kept.following, kept.begun)
         for i in back.tolist():
             agent, form = self.agents[i], self._forms[i]
-            edges = self._edges(i)
+            edges = edges_at(self.links, i)
             agent.begin_anew()
             capacity, begins = self._capacities()[i], self._states.begins
             own = self._states.storage.reshape(-1)[begins[i] : begins[i] + self._states.lengths[i]]
@@ -677,3 +675,9 @@ class LossyPopulation(Population):
         for agent, form, counts, steps in zip(self.agents, self._forms, self._states.counts, learned, strict=True):
             form.sync(agent.state, counts, steps)
         self._look()
+
+
+def population_of(agents: Sequence[Agent]) -> Population:
+    """Move agents into arrays."""
+    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    return LossyPopulation(lossy) if lossy else Population(agents)

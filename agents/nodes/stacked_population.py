@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelswarm.agents.learners.plain_features import learner_forms
-from kernelswarm.agents.nodes.agent import Agent, LossyAgent
-from kernelswarm.agents.nodes.arrays import LARGE_VALUES, RETURNED, Flight
+from kernelswarm.agents.nodes.arrays import LARGE_VALUES, RETURNED, Flight, edges_at
 from kernelswarm.agents.nodes.drawing import NOT_KEPT, follow_steps
 from kernelswarm.agents.nodes.filling import (
     MessageLayout,
@@ -23,7 +22,7 @@ from kernelswarm.agents.nodes.mixture_weights import (
     update_mixture_weights,
 )
 from kernelswarm.agents.nodes.node import DIVERGED, DivergenceError, follow_bands
-from kernelswarm.agents.nodes.population import LossyPopulation, Population
+from kernelswarm.agents.nodes.population import population_of
 from kernelswarm.agents.nodes.stacked import BYTES, StackedAgent
 from kernelswarm.agents.nodes.turns import settle
 from kernelswarm.agents.nodes.vectors import HandedStates
@@ -134,7 +133,7 @@ class StackedPopulation:
     def __init__(self, agents: Sequence[StackedAgent]) -> None:
         self.agents = agents
         first = agents[0]
-        self.populations = [_copies([agent.ensemble[k] for agent in agents]) for k in range(len(first.ensemble))]
+        self.populations = [population_of([agent.ensemble[k] for agent in agents]) for k in range(len(first.ensemble))]
         self._talking = max(self.populations, key=lambda each: len(each.links.other))
         self.places, self.links = self._talking.places, self._talking.links
         labels, members = list(self.places), len(self.populations)
@@ -179,7 +178,7 @@ class StackedPopulation:
             each.sync()
         known, counts = self._ensemble, self._exchange.counts
         for i, agent in enumerate(self.agents):
-            steps, numbers, edges = int(counts.learned[i]), int(counts.scalars[i]), self._edges(i)
+            steps, numbers, edges = int(counts.learned[i]), int(counts.scalars[i]), edges_at(self.links, i)
             agent.sent_at = int(self._exchange.sent_at[i])
             self._protocol.unpack(i, known.states[i])
             agent.round += steps
@@ -207,9 +206,6 @@ class StackedPopulation:
             agent.gather()
         return drawn[0]
 
-    def _edges(self, i: int) -> slice:
-        return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
-
     def _draw(self, rounds: int) -> None:
         """Draw the samples of at most ``rounds`` further rounds."""
         talking = self._talking
@@ -231,7 +227,7 @@ class StackedPopulation:
         """Reset the nodes that come back in the round to come."""
         exchange, now = self._exchange, self.now
         for i in self._messages.returning(now, exchange.sent_at, exchange.begun).tolist():
-            agent, edges = self.agents[i], self._edges(i)
+            agent, edges = self.agents[i], edges_at(self.links, i)
             agent.begin_anew()
             state = self._protocol.pack(i)
             self._ensemble.states[i, : len(state)] = state
@@ -295,12 +291,6 @@ class StackedPopulation:
         if reason == RETURNED:
             self._begin_anew()
         return completed, node if reason == LARGE_VALUES else -1
-
-
-def _copies(agents: Sequence[Agent]) -> Population:
-    """Move the nodes' copies under one protocol into arrays."""
-    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
-    return LossyPopulation(lossy) if lossy else Population(agents)
 
 
 def ensemble_of(

@@ -10,7 +10,7 @@ import numpy as np
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.plain_features import PlainFeatures, feature_form, learner_forms
-from kernelswarm.agents.nodes.arrays import DONE, PAUSED, Flight, Terms, VectorExchange
+from kernelswarm.agents.nodes.arrays import DONE, PAUSED, Flight, Terms, VectorExchange, edges_at
 from kernelswarm.agents.nodes.drawing import (
     Drawn,
     Laid,
@@ -241,7 +241,7 @@ class VectorPopulation:
             if self._messages is not None:
                 agent.tally.scalars_sent += int(counts.scalars[i])
                 agent.tally.bytes_sent += float(counts.bytes[i])
-                agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
+                agent.tally.traffic = counts.traffic[edges_at(self.links, i)].copy()
             elif not fulfils(agent.rule, AddressedRule):  # which counts by itself
                 agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
         counts.scalars[:], counts.bytes[:] = 0, 0.0
@@ -285,7 +285,7 @@ class VectorPopulation:
         slot = (self.now - 1) % len(mail.points)
         for i, agent in enumerate(self._lossy):
             agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
-            agent.used = exchange.used[self.links.start[i] : self.links.start[i + 1]].copy()
+            agent.used = exchange.used[edges_at(self.links, i)].copy()
             agent.last_sent = self._vectors.last_sent[i].copy()
             if mail.previous[slot, i] != SILENT:  # it has just been sent
                 agent.last_sent = self._as_received(exchange.terms, i, mail.points[slot, i])
