@@ -48,6 +48,11 @@ class ColkState(PolkState):
         self.center = math.nan
 
     @property
+    def sums(self) -> tuple[KernelSum, KernelSum]:
+        """The functions in the order in which they lie."""
+        return self.function, self.previous
+
+    @property
     def center(self) -> float:
         """The center g as the last step had it; NaN before the first pair."""
         return float(self.previous.storage[0])  # where compiled steps keep it

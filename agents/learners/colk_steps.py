@@ -11,26 +11,23 @@ from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, GradientArguments, St
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import length_of, tables
-from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum, combine_into
+from kernelswarm.agents.functions.kernel_sum import OWN, combine_into
 from kernelswarm.agents.learners import polk as polk_steps
 from kernelswarm.agents.learners.compositional import (
     CompiledComposition,
+    CompiledPair,
     Joined,
     base_step,
     coefficients,
-    length,
     looks_back,
     next_center,
     of_samples,
     own_part,
-    put_together,
     seconds_in,
     share_of,
     step_on_pairs,
-    together,
 )
 from kernelswarm.agents.learners.descent import CAPACITY, CROSS, evaluate, kernel_numbers
-from kernelswarm.agents.learners.polk import CompiledPolk
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 
@@ -96,7 +93,7 @@ def step(given: StepArguments) -> float:
     return step_on_pairs(given, 5 * capacity + taken * taken)  # behind what POLK works with
 
 
-class CompiledColk(CompiledPolk):
+class CompiledColk(CompiledPair):
     """The functions and numbers of COLK for compiled rounds: the last function, with g, lies behind the present."""
 
     step = staticmethod(step)
@@ -111,9 +108,6 @@ class CompiledColk(CompiledPolk):
     def gradient(self) -> Any:
         return gradient
 
-    def length(self, state: Any, capacity: int) -> int:
-        return length(sums_of(state), capacity)
-
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the room, in numbers, for POLK's working memory, the kept points, and the earlier values."""
         kept = points * (state.function.inputs + 2)
@@ -124,34 +118,12 @@ class CompiledColk(CompiledPolk):
     def step_sizes(self, first: int, steps: int) -> Array:
         return self._composition.step_sizes(first, steps)
 
-    def order(self, state: Any) -> int:
-        """Return the number of dictionary points of the larger function."""
-        return max(each.order for each in sums_of(state))
-
-    def reserve(self, state: Any, points: int) -> int:
-        """Make room for more points; returns the capacity."""
-        state.vector = together(sums_of(state), state.vector, points)
-        return len(state.function.points_buffer)
-
-    def storage(self, state: Any) -> Array:
-        vector: Array = state.vector
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        put_together(sums_of(state), storage, capacity)
-        state.vector = storage
-
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         return np.append(super().counts(state, capacity, points), state.previous.order)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
         super().sync(state, counts, steps)
         state.previous.order = int(counts[PREVIOUS])
-
-
-def sums_of(state: Any) -> tuple[KernelSum, KernelSum]:
-    """Return the functions of a state in the order in which they lie."""
-    return state.function, state.previous
 
 
 # COLK's step in compiled code where pairs slide: the last sample of the batch before is the first of a pair.
@@ -334,7 +306,7 @@ class CompiledSlidingColk(CompiledColk):
         return sliding_gradient
 
     def length(self, state: Any, capacity: int) -> int:
-        return length(sums_of(state), capacity) + len(state.kept.numbers)
+        return super().length(state, capacity) + len(state.kept.numbers)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the room, in numbers, for POLK's working memory, the points of a step, and the earlier values."""
@@ -349,15 +321,13 @@ class CompiledSlidingColk(CompiledColk):
     def reserve(self, state: Any, points: int) -> int:
         """Make room for more points, and for the sample; returns the capacity."""
         capacity = super().reserve(state, points + 1)
-        functions = length(sums_of(state), capacity)
-        if len(state.vector) == functions or not np.may_share_memory(state.vector, state.kept.numbers):
-            vector = np.zeros(functions + len(state.kept.numbers))
-            self.move(state, vector, capacity)
+        if not np.may_share_memory(state.vector, state.kept.numbers):
+            self.move(state, np.zeros(self.length(state, capacity)), capacity)
         return capacity
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
         super().move(state, storage, capacity)
-        state.kept.move(storage[length(sums_of(state), capacity) :][: len(state.kept.numbers)])
+        state.kept.move(storage[super().length(state, capacity) :][: len(state.kept.numbers)])
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         counts = np.append(super().counts(state, capacity, points + 1), state.kept.width)

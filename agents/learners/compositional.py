@@ -27,8 +27,8 @@ from kernelswarm.agents.arithmetic.abi import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.descent import PLANNED
+from kernelswarm.agents.learners.polk import CompiledPolk
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.plain_parts import dispersion_form, loss_form
@@ -489,41 +489,36 @@ def check_pairs(batch_size: int) -> None:
         raise RefusedKey("batch_size", f"= {batch_size!r} must be even: its samples are learned from in pairs")
 
 
-# Several kernel expansions of one state in one vector, for compiled steps.
+class CompiledPair(CompiledPolk):
+    """The layout of states with two kernel expansions, ``state.sums``, one behind the other in ``state.vector``."""
 
+    def length(self, state: Any, capacity: int) -> int:
+        return sum(each.length(capacity) for each in state.sums)
 
-def together(sums: Sequence[KernelSum], vector: Array | None, points: int) -> Array:
-    """Return the vector that the expansions lie in, one behind the other, with room for more points in each.
+    def order(self, state: Any) -> int:
+        """Return the number of dictionary points of the larger function."""
+        return max(int(each.order) for each in state.sums)
 
-    Parameters
-    ----------
-    sums : sequence of KernelSum
-        The expansions; other layouts are moved to a new vector.
-    vector : Array or None
-        That in which they were put last; they may have left it, or be copies.
-    points : int
-        How many more points.
-    """
-    capacity = len(sums[0].points_buffer)
-    needed = max(each.order for each in sums) + points
-    fits = needed <= capacity and all(len(each.points_buffer) == capacity for each in sums)
-    if fits and vector is not None and all(np.may_share_memory(vector, each.storage) for each in sums):
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for more points in both; returns the capacity."""
+        sums, vector = state.sums, state.vector
+        capacity = len(sums[0].points_buffer)
+        needed = max(int(each.order) for each in sums) + points
+        fits = needed <= capacity and all(len(each.points_buffer) == capacity for each in sums)
+        if fits and vector is not None and all(np.may_share_memory(vector, each.storage) for each in sums):
+            return capacity
+        capacity = max(needed, 16, capacity * 3 // 2 if needed > capacity else capacity)
+        self.move(state, np.zeros(self.length(state, capacity)), capacity)
+        return capacity
+
+    def storage(self, state: Any) -> Array:
+        vector: Array = state.vector
         return vector
-    capacity = max(needed, 16, capacity * 3 // 2 if needed > capacity else capacity)
-    vector = np.zeros(length(sums, capacity))
-    put_together(sums, vector, capacity)
-    return vector
 
-
-def put_together(sums: Sequence[KernelSum], vector: Array, capacity: int) -> None:
-    """Move the expansions into a vector, one behind the other."""
-    first = 0
-    for each in sums:
-        size = each.length(capacity)
-        each.move(vector[first : first + size], capacity)
-        first += size
-
-
-def length(sums: Sequence[KernelSum], capacity: int) -> int:
-    """Return the numbers of all expansions with room for so many points in each."""
-    return sum(each.length(capacity) for each in sums)
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        first = 0
+        for each in state.sums:
+            size = each.length(capacity)
+            each.move(storage[first : first + size], capacity)
+            first += size
+        state.vector = storage

@@ -15,7 +15,7 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import Expansion, length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners import calling, descent, polk
-from kernelswarm.agents.learners.compositional import check_pairs, check_tracking, length, put_together, together
+from kernelswarm.agents.learners.compositional import CompiledPair, check_pairs, check_tracking
 from kernelswarm.agents.learners.descent import CAPACITY, PLANNED
 from kernelswarm.agents.learners.polk import CHANGES, POLK_TOOLS, CompiledPolk, Polk, PolkState
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
@@ -165,7 +165,7 @@ def _follow_residual(given: StepArguments, vector: Array, integers: Integers) ->
     )
 
 
-class CompiledPolicy(CompiledPolk):
+class CompiledPolicy(CompiledPair):
     """The functions and numbers of policy evaluation for compiled rounds: the residual lies behind the values."""
 
     step = staticmethod(step)
@@ -192,26 +192,6 @@ class CompiledPolicy(CompiledPolk):
         """Return eta and beta, each as its learner has it, (steps, 4)."""
         return np.column_stack([super().step_sizes(first, steps), self._tracker.step_sizes(first, steps)])
 
-    def length(self, state: Any, capacity: int) -> int:
-        return length(_sums(state), capacity)
-
-    def order(self, state: Any) -> int:
-        """Return the number of dictionary points of the larger function."""
-        return max(each.order for each in _sums(state))
-
-    def reserve(self, state: Any, points: int) -> int:
-        """Make room for more points in both; returns the capacity."""
-        state.vector = together(_sums(state), state.vector, points)
-        return len(state.function.points_buffer)
-
-    def storage(self, state: Any) -> Array:
-        vector: Array = state.vector
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        put_together(_sums(state), storage, capacity)
-        state.vector = storage
-
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         values = super().counts(state, capacity, points)
         residual = self._tracker.counts(state.residual, capacity, self._learner.batch_size // 2)
@@ -228,10 +208,6 @@ class CompiledPolicy(CompiledPolk):
         self._tracker.maintain(state.residual)
 
 
-def _sums(state: Any) -> tuple[KernelSum, KernelSum]:
-    return state.function, state.residual.function
-
-
 class PolicyState(PolkState):
     """A POLK learner's state for the value function, and another for the tracked residual."""
 
@@ -242,6 +218,11 @@ class PolicyState(PolkState):
         self.residual = residual
         self.vector: Array | None = None
         """The vector that holds both functions during compiled steps."""
+
+    @property
+    def sums(self) -> tuple[KernelSum, KernelSum]:
+        """The functions in the order in which they lie."""
+        return self.function, self.residual.function
 
 
 @dataclass(frozen=True)
