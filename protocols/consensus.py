@@ -22,6 +22,7 @@ from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
 from kernelswarm.protocols.replay import BUFFER, check_certainty, check_replay
 from kernelswarm.protocols.robust import (
     Defence,
+    Defended,
     Guarded,
     guarded,
     guarded_pull,
@@ -49,7 +50,7 @@ def usual_penalty(sample: DataSize, unit: float = 1.0) -> float:
 
 
 @dataclass(frozen=True)
-class Consensus:
+class Consensus(Defended):
     """Neighbours are pulled together by the penalty ``c/2 sum_j E[||f_i(x_i) - f_j(x_i)||^2]`` (SURVEY eq. 17).
 
     The gradient coefficient at node i's sample is ``c sum_j (f_i(x) - f_j(x))``. In the symmetric form f_i also
@@ -99,10 +100,6 @@ class Consensus:
     certainty: float = 0.0
     as_published: bool = False
 
-    communicates: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
-    averaged: ClassVar[bool] = False
-    offline: ClassVar[None] = None
     tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
     sends_duals: ClassVar[bool] = False
 
@@ -127,16 +124,6 @@ class Consensus:
     def compares_losses(self) -> bool:
         """Whether neighbours' losses are compared: only for the defence ``trust``."""
         return self.robust == "trust"
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether neighbours pull pair by pair: not where their answers are replaced."""
-        return self.robust in ("none", "trust")
-
-    @property
-    def judges(self) -> bool:
-        """Whether answers are judged before they pull: with a defence."""
-        return self.robust != "none"
 
     @property
     def strengths(self) -> dict[str, float]:

@@ -32,6 +32,7 @@ from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squar
 from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.protocols.robust import (
     Defence,
+    Defended,
     guarded,
     guarded_pull,
     guarded_pull_back,
@@ -75,7 +76,7 @@ DUAL_STEP = Range("(0, inf)", "1 is as published", "auto")
 
 
 @dataclass(frozen=True)
-class Proximity:
+class Proximity(Defended):
     """Neighbours stay within a tolerance of one another, ``E[h_ij] <= gamma_ij`` with ``h_ij = ||f_i(x_i) -
     f_j(x_i)||^2``, or another distance.
 
@@ -143,10 +144,6 @@ class Proximity:
     robust: Defence | bool = "none"
     as_published: bool = False
 
-    communicates: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
-    averaged: ClassVar[bool] = False
-    offline: ClassVar[None] = None
     tuned_by: ClassVar[tuple[str, ...]] = ("gamma",)
 
     ranges: ClassVar = {
@@ -157,10 +154,7 @@ class Proximity:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        gamma = self.gamma
         take_published(self)
-        if not gamma.adapts:
-            object.__setattr__(self, "gamma", gamma)
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
@@ -181,16 +175,6 @@ class Proximity:
     def compares_losses(self) -> bool:
         """Whether neighbours' losses are compared: for adaptive tolerances and the defence ``trust``."""
         return self.gamma.adapts or self.robust == "trust"
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether neighbours pull pair by pair: not where their answers are replaced."""
-        return self.robust in ("none", "trust")
-
-    @property
-    def judges(self) -> bool:
-        """Whether answers are judged before they pull: with a defence."""
-        return self.robust != "none"
 
     @property
     def strengths(self) -> dict[str, float]:

@@ -7,7 +7,7 @@ round before they pull.
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,26 @@ def named(robust: Defence | bool) -> Defence:
     if isinstance(robust, bool):
         return "trust" if robust else "none"
     return robust
+
+
+class Defended:
+    """What protocols of values have in common whose neighbours' answers may be judged."""
+
+    robust: Defence | bool
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether neighbours pull pair by pair: not where their answers are replaced."""
+        return self.robust in ("none", "trust")
+
+    @property
+    def judges(self) -> bool:
+        """Whether answers are judged before they pull: with a defence."""
+        return self.robust != "none"
 
 
 def code_of(robust: Defence | bool) -> int:

@@ -13,7 +13,7 @@ from kernelswarm.agents.nodes.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.nodes.node import DivergenceError, Draws, Node
 from kernelswarm.agents.nodes.replay_buffer import ReplayBuffer
 from kernelswarm.arrays import AnyArray, Array
-from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule, recorded
+from kernelswarm.protocols.contract import Exchange, Neighborhood, Rule
 from kernelswarm.protocols.core.compiling import ReadOnly, force_inline, inline_always, njit_no_refcount
 from kernelswarm.protocols.links.realization import Conditions
 from kernelswarm.protocols.replay import certainty_of, replay_of
@@ -82,13 +82,6 @@ class Agent(Node):
         self._gain = learner.gain
         replay = replay_of(rule)
         self.buffer = ReplayBuffer(replay, inputs, neighborhood) if replay.points and self.neighbors else None
-
-    def duals(self) -> Array | None:
-        """Return the dual variables of the node's directed edges, (deg,), or None."""
-        return self.rule.duals(self.links)
-
-    def record(self) -> LinkRecord:
-        return recorded(self.rule, self.links, len(self.neighbors))
 
     def scalars_sent(self, rounds: int, own: int, others: int) -> int:
         """Count the scalars sent in some rounds: to each neighbour the ``own`` points, and answers at the ``others`` of

@@ -18,7 +18,7 @@ from kernelswarm.agents.nodes.conformal_band import ConstantBand
 from kernelswarm.agents.nodes.pooled_bands import PooledBands
 from kernelswarm.agents.nodes.progressive_errors import ProgressiveErrors
 from kernelswarm.arrays import AnyArray, Array, Integers
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, strengths_of
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, recorded, strengths_of
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.parameters.least_squares import learn_at_most
 
@@ -152,7 +152,7 @@ class Node(ABC):
         neighborhood: Neighborhood,
         slots: Sequence[int],
         learner: Learner,
-        rule: object,
+        rule: Any,
         talks: bool,
         source: Draws,
         inputs: int,
@@ -214,13 +214,14 @@ class Node(ABC):
             assert self.level is not None
             conformal_band.follow(self.band, values, targets, self.level, self.distinct, rounds)
 
-    @abstractmethod
     def duals(self) -> Array | None:
         """Return the dual variables of the node's directed edges, (deg,), or None."""
+        found: Array | None = self._described.duals(self.links)
+        return found
 
-    @abstractmethod
     def record(self) -> LinkRecord:
         """Return the record of the node's directed edges."""
+        return recorded(self._described, self.links, len(self.neighbors))
 
     @property
     def times(self) -> float:

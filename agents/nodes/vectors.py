@@ -18,7 +18,7 @@ from kernelswarm.agents.nodes.node import Draws, Node
 from kernelswarm.agents.parts.plain_parts import fill
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, fulfils, recorded, requirement_of
+from kernelswarm.protocols.contract import Neighborhood, fulfils, requirement_of
 from kernelswarm.protocols.core.addresses import address, numbers_at
 from kernelswarm.protocols.core.compiling import njit_no_refcount
 from kernelswarm.protocols.links.links import bytes_of
@@ -184,13 +184,6 @@ class VectorNode(Node):
             return None
         noise, units = noise_of(known.noise), 1.0 / self._nodes
         return Posterior(function, np.ascontiguousarray(root), None, known.ridge, units, noise).thinned(self.times)
-
-    def duals(self) -> Array | None:
-        """Return the dual variables of the node's directed edges, (deg,), or None."""
-        return self.rule.duals(self.links)
-
-    def record(self) -> LinkRecord:
-        return recorded(self.rule, self.links, len(self.neighbors))
 
     def further_arrays(self) -> dict[str, AnyArray]:
         """Return nothing: the points in flight follow from the protocol's state."""
