@@ -21,9 +21,6 @@ BYTES = 8
 AT_ONCE = 64
 """Nodes that are measured together: their values stay in the processor's cache."""
 
-NO_VALUES = np.zeros((AT_ONCE, 0, 0))
-"""The place of the values at pooled points, which are those of all nodes together."""
-
 Evaluated = tuple[tuple[int, NodeSource], ...]
 """The nodes, with their streams, on whose held-out data a function is measured."""
 
@@ -112,7 +109,7 @@ def measure(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: Held
 
 
 def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Array) -> Report:
-    """Measure some agents, with their values at the pooled points."""
+    """Measure some agents, with their values at the pooled points; the report is without these."""
     times = [len(nodes) for nodes in evaluated]  # the nodes whose data each agent is measured on
     of_node = np.repeat(np.arange(len(agents)), times)
     each = [agents[place] for place in of_node.tolist()]
@@ -146,7 +143,7 @@ def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: He
         },
         np.array([len(agent.neighbors) for agent in each]),
         _edges(agents),
-        NO_VALUES[of_node],
+        common[of_node, :0],
         _unchanged(agents, common)[of_node],
         np.array([_compression_budget(agent) for agent in agents])[of_node],
         [remedies[place] for place in of_node.tolist()],

@@ -20,7 +20,7 @@ from kernelswarm.simulations.core.machine import versions
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
 from kernelswarm.simulations.data.pooled import FloodedSource, TravellingSamples
-from kernelswarm.simulations.engine.measure import BYTES, NO_VALUES, Report
+from kernelswarm.simulations.engine.measure import BYTES, Report
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.engine.nodes import places_without_data, sound, without_data
 from kernelswarm.simulations.engine.scores import BANDS
@@ -128,7 +128,7 @@ class Recorder:
             **({} if self._names is None else {"name": self._names}),
             **figures,
         }
-        self.report = replace(report, edges={}, common=NO_VALUES[:0])
+        self.report = replace(report, edges={}, common=report.common[:0].copy())
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 
