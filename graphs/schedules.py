@@ -16,7 +16,7 @@ from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import DIFFER, Name, as_key, pairs_alike
 from kernelswarm.kept_code import kept
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -165,7 +165,7 @@ class Always:
 
 
 @dataclass(frozen=True)
-class Activation:
+class Activation(Ranged):
     """Every edge is there in each round with the same probability, independently of all others.
 
     Parameters
@@ -180,16 +180,13 @@ class Activation:
 
     ranges: ClassVar = {"probability": HAPPENS}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         while True:
             yield generator.random(len(edges)) < self.probability
 
 
 @dataclass(frozen=True)
-class Failures:
+class Failures(Ranged):
     """Edges fail and are repaired by chance; an edge is there with the share ``repairs / (fails + repairs)``.
 
     Parameters
@@ -206,9 +203,6 @@ class Failures:
     constant: ClassVar[bool] = False
 
     ranges: ClassVar = {"fails": HAPPENS, "repairs": HAPPENS}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         """Yield the states of independent Markov chains that begin in equilibrium."""
@@ -242,7 +236,7 @@ def matching(nodes: int, edges: Integers, order: Integers) -> Booleans:
 
 
 @dataclass(frozen=True)
-class Mobile:
+class Mobile(Ranged):
     """Nodes walk about the unit square, and those within reach of one another can talk (random waypoint).
 
     Each goes straight to a random place, at its speed, and from there to the next. The topology holds the pairs that
@@ -262,9 +256,6 @@ class Mobile:
     constant: ClassVar[bool] = False
 
     ranges: ClassVar = {"radius": Range("(0, inf)"), "speed": Range("[0, inf)")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         for places in self.walk(len(labels), generator):

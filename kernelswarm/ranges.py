@@ -74,9 +74,16 @@ def ranges_of(part: type[object]) -> dict[str, Range]:
 
 
 def check_ranges(part: object, refusal: type[RefusedKey] = RefusedKey) -> None:
-    """Refuse the first key of a part whose value is out of its range; a dataclass takes it as ``__post_init__``."""
+    """Refuse the first key of a part whose value is out of its range."""
     for key, allowed in ranges_of(type(part)).items():
         allowed.check(key, getattr(part, key), refusal)
+
+
+class Ranged:
+    """A dataclass that refuses keys out of its ``ranges``."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 def words_of(part: object) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from kernelswarm.protocols.contract import (
     nothing_of,
     take_published,
 )
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged, check_ranges
 
 # No cooperation: every node learns from its own stream alone.
 
@@ -110,7 +110,7 @@ class Centralized(Isolated):
 
 
 @dataclass(frozen=True)
-class Batch(Alone):
+class Batch(Alone, Ranged):
     """No rounds: at the end of the run a batch solver fits a single function to the samples of all nodes.
 
     It minimises ``mean_n l(f(x_n), y_n) + lambda / 2 ||f||^2`` over the kernel expansions on the landmarks, with the
@@ -138,9 +138,6 @@ class Batch(Alone):
         "rows": Range("[2, inf)", "some are left out to choose the regularization"),
         "landmarks": Range("[1, inf)", "200 to 2,000 are usual"),
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def offline(self) -> BatchLimits:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from kernelswarm.protocols.contract import Exchange, SendsVectors, Step
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged
 
 
 @runtime_checkable
@@ -27,7 +27,7 @@ class SummaryRule(Exchange, Protocol):
 
 
 @dataclass(frozen=True)
-class Summaries(SendsVectors):
+class Summaries(SendsVectors, Ranged):
     """Every node keeps weighted means of its own samples, the newest copies are gossiped, and each fits all it knows.
 
     A node's samples are kept as cells: mean input, mean target, and number of samples n. A sample joins its nearest
@@ -94,9 +94,6 @@ class Summaries(SendsVectors):
         "growth": Range("(0, inf)", "leave it out for the default"),
         "repair": Range("[0, 1]", "it is a share", "auto"),
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def numbers(self, inputs: int, columns: int) -> int:
         """Return how many numbers a cell has in a message: the means, and three."""

@@ -16,7 +16,7 @@ from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.addresses import sole
 from kernelswarm.protocols.core.compiling import cached_njit
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -59,7 +59,7 @@ class _Fixed:
 
 
 @dataclass(frozen=True)
-class Constant(_Fixed):
+class Constant(_Fixed, Ranged):
     """One tolerance for every edge, ``gamma_ij = value``.
 
     Parameters
@@ -71,9 +71,6 @@ class Constant(_Fixed):
     value: float = 0.0
 
     ranges: ClassVar = {"value": Range("[0, inf)")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return ``value`` for every edge."""
@@ -118,7 +115,7 @@ class Edges(_Fixed):
 
 
 @dataclass(frozen=True)
-class Location(_Fixed):
+class Location(_Fixed, Ranged):
     """A tolerance from the nodes' locations, ``gamma_ij = scale (1 - exp(-||loc_i - loc_j|| / length))``.
 
     Near nodes get the tighter tolerance: ``rho_ij = exp(-d / length)`` is the correlation of their targets.
@@ -139,9 +136,6 @@ class Location(_Fixed):
         "length": Range("(0, inf]", "it is the correlation length of the locations"),
     }
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return the tolerances; raises ValueError where the nodes have no locations."""
         if neighborhood.distances is None:
@@ -153,7 +147,7 @@ class Location(_Fixed):
 
 
 @dataclass(frozen=True)
-class TrueDifference(_Fixed):
+class TrueDifference(_Fixed, Ranged):
     """The oracle tolerance, ``gamma_ij = scale E[||f*_i(x_i) - f*_j(x_i)||^2]`` with the true targets f*.
 
     Parameters
@@ -166,9 +160,6 @@ class TrueDifference(_Fixed):
 
     ranges: ClassVar = {"scale": Range("[0, inf)")}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return the tolerances; raises ValueError where the stream does not know its nodes' true targets."""
         if neighborhood.differences is None:
@@ -180,7 +171,7 @@ class TrueDifference(_Fixed):
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(Ranged):
     """A tolerance learned from the excess loss of a neighbour's predictions of this node's new targets.
 
     Both functions are evaluated before the step, so noise in the target cancels and the mean is an unbiased estimate
@@ -214,9 +205,6 @@ class Adaptive:
         "scale": Range("[0, inf)"),
         "rate": Range("(0, 1]", "it is the weight of a new sample in the average"),
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return zeros."""

@@ -17,7 +17,7 @@ from kernelswarm.agents.arithmetic.abi import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.core.callbacks import checked_number
 from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
-from kernelswarm.ranges import Range, check_ranges, words_of
+from kernelswarm.ranges import Range, Ranged, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 SIZE = Range("[0, inf]", "0 keeps every point, more removes more")
@@ -39,8 +39,19 @@ class Budget(Protocol):
         ...
 
 
+class _Stateless(Ranged):
+    """A budget that depends on the step alone."""
+
+    def start(self) -> float:
+        """Return 0; this budget has no state."""
+        return 0.0
+
+    def next(self, state: float, order: int) -> float:
+        return state
+
+
 @dataclass(frozen=True)
-class Epsilon:
+class Epsilon(_Stateless):
     """A constant budget ``eps``, that of a step of the schedule's size; one that a node damps has its share of it.
 
     Parameters
@@ -53,18 +64,8 @@ class Epsilon:
 
     ranges: ClassVar = {"epsilon": SIZE}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    def start(self) -> float:
-        """Return 0; this budget has no state."""
-        return 0.0
-
     def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         return self.epsilon
-
-    def next(self, state: float, order: int) -> float:
-        return state
 
     @property
     def compiled(self) -> CompiledBudget:
@@ -73,7 +74,7 @@ class Epsilon:
 
 
 @dataclass(frozen=True)
-class Parsimony:
+class Parsimony(_Stateless):
     """A budget tied to the step size by the parsimony constant K: ``eps = K eta^(3/2)`` (POLK theorem 2).
 
     Parameters
@@ -86,19 +87,9 @@ class Parsimony:
 
     ranges: ClassVar = {"parsimony": SIZE}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    def start(self) -> float:
-        """Return 0; this budget has no state."""
-        return 0.0
-
     def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``K eta^(3/2)``."""
         return self.parsimony * step_size * math.sqrt(step_size)
-
-    def next(self, state: float, order: int) -> float:
-        return state
 
     @property
     def compiled(self) -> CompiledBudget:
@@ -107,7 +98,7 @@ class Parsimony:
 
 
 @dataclass(frozen=True)
-class Quadratic:
+class Quadratic(_Stateless):
     """A budget that falls as the square of the step size: ``eps = K eta^2`` (COLK; POLK theorem 1 with K = 1).
 
     With ``eta = O(1/sqrt(T))`` it is the horizon-tuned ``eps = O(1/T)`` of SURVEY eq. 21.
@@ -122,19 +113,9 @@ class Quadratic:
 
     ranges: ClassVar = {"quadratic": SIZE}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    def start(self) -> float:
-        """Return 0; this budget has no state."""
-        return 0.0
-
     def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``K eta^2``."""
         return self.quadratic * step_size * step_size
-
-    def next(self, state: float, order: int) -> float:
-        return state
 
     @property
     def compiled(self) -> CompiledBudget:
@@ -143,7 +124,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True)
-class Proportional:
+class Proportional(_Stateless):
     """A budget proportional to the step size: ``eps = alpha eta`` (SPPPOT theorem 1).
 
     Parameters
@@ -156,19 +137,9 @@ class Proportional:
 
     ranges: ClassVar = {"proportional": SIZE}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    def start(self) -> float:
-        """Return 0; this budget has no state."""
-        return 0.0
-
     def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``alpha eta``."""
         return self.proportional * step_size
-
-    def next(self, state: float, order: int) -> float:
-        return state
 
     @property
     def compiled(self) -> CompiledBudget:
@@ -177,7 +148,7 @@ class Proportional:
 
 
 @dataclass(frozen=True)
-class PerSample:
+class PerSample(_Stateless):
     """A budget in units of the change by one sample: ``eps = a slope eta / b``.
 
     One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and early on ``|l'|`` is about ``slope``. So
@@ -199,9 +170,6 @@ class PerSample:
 
     ranges: ClassVar = {"per_sample": SIZE, "slope": Range("(0, inf)", "data resolve it", "auto")}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     automatic = property(words_of)
 
     @property
@@ -218,16 +186,9 @@ class PerSample:
         """Return the budget with the slope of the loss on a sample of the data."""
         return replace(self, slope=sample.slope) if self.slope == "auto" else self
 
-    def start(self) -> float:
-        """Return 0; this budget has no state."""
-        return 0.0
-
     def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
         """Return ``a slope eta / b``."""
         return self.per_sample * self._slope * step_size / batch_size
-
-    def next(self, state: float, order: int) -> float:
-        return state
 
     @property
     def compiled(self) -> CompiledBudget:

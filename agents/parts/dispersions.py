@@ -18,7 +18,7 @@ from kernelswarm.agents.parts.schedules import Constant, Schedule, step_sizes
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import Compiled, sole
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged
 from kernelswarm.refused_key import RefusedKey
 
 _NO_NUMBERS: Array = np.zeros(0)
@@ -196,7 +196,7 @@ class CentralMoments(_Centered):
 
 
 @dataclass(frozen=True)
-class Semivariance(_Centered):
+class Semivariance(_Centered, Ranged):
     """The semivariance of the loss, E[(u - E u)_+^2]: only losses above the mean count (COLK eq. 8; SURVEY II-B).
 
     The positive part (d)_+ is smoothed to the softplus s log(1 + exp(d / s)), which is s log 2 at d = 0.
@@ -210,9 +210,6 @@ class Semivariance(_Centered):
     smoothing: float = 0.1
 
     ranges: ClassVar = {"smoothing": Range("(0, inf)", "use a tenth of an ordinary loss")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     _slopes = staticmethod(_softplus_slopes)
 
@@ -232,7 +229,7 @@ class Semivariance(_Centered):
 
 
 @dataclass(frozen=True)
-class ConditionalValueAtRisk(_Compiled):
+class ConditionalValueAtRisk(_Compiled, Ranged):
     """The conditional value at risk, the mean of the loss where it is above its quantile at ``level``.
 
     By Rockafellar and Uryasev (J. Risk 2, 2000) it is ``min_g g + E[(u - g)_+] / (1 - level)``, and the best threshold
@@ -253,9 +250,6 @@ class ConditionalValueAtRisk(_Compiled):
     centered: ClassVar[bool] = False
 
     ranges: ClassVar = {"level": Range("(0, 1)", "0.9 averages the largest tenth of losses")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     _slopes = staticmethod(_shortfall_slopes)
 

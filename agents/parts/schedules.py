@@ -11,7 +11,7 @@ from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.callbacks import checked_sizes
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -46,7 +46,7 @@ def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Ranged):
     """A constant step size ``eta_t = value`` (POLK theorem 2).
 
     Parameters
@@ -58,9 +58,6 @@ class Constant:
     value: float
 
     ranges: ClassVar = {"value": Range("(0, inf)")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def at(self, step: int) -> float:
         """Return eta, whatever the step."""
@@ -75,7 +72,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Diminishing:
+class Diminishing(Ranged):
     """A step size that falls as 1/t: ``eta_t = initial / (1 + t / offset)`` (POLK theorem 1).
 
     Parameters
@@ -94,9 +91,6 @@ class Diminishing:
         "offset": Range("(0, inf]", "it counts the steps after which eta is halved"),
     }
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def at(self, step: int) -> float:
         """Return ``initial / (1 + step / offset)``."""
         return self.initial / (1.0 + step / self.offset)
@@ -112,7 +106,7 @@ class Diminishing:
 
 
 @dataclass(frozen=True)
-class Horizon:
+class Horizon(Ranged):
     """A constant step size tuned to the length of the run: ``eta = scale / sqrt(horizon)`` (SURVEY eq. 21).
 
     Parameters
@@ -131,9 +125,6 @@ class Horizon:
         "horizon": Range("[1, inf)", "it is the number of steps of the run"),
     }
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def at(self, step: int) -> float:
         """Return ``scale / sqrt(horizon)``, whatever the step."""
         return self.largest
@@ -148,7 +139,7 @@ class Horizon:
 
 
 @dataclass(frozen=True)
-class Settling:
+class Settling(Ranged):
     """A step size that falls as 1/t until it is constant: ``eta_t = value min(start, max(1, steps / t))``.
 
     While it falls, f averages over all samples so far, as a running mean with weights 1/t does; from then on the newest
@@ -175,9 +166,6 @@ class Settling:
         "steps": Range("(0, inf)", "it counts the steps after which eta is value"),
     }
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def at(self, step: int) -> float:
         """Return ``value min(start, max(1, steps / step))``; at step 0 ``value start``."""
         return self.value * min(self.start, max(1.0, self.steps / step if step else math.inf))
@@ -195,7 +183,7 @@ class Settling:
 
 
 @dataclass(frozen=True)
-class Relative:
+class Relative(Ranged):
     """A constant step size for kernels with kappa(x, x) <= 1, smaller where the data's kernel values are larger.
 
     With kappa the largest kappa(x, x) of a sample of the data,
@@ -214,9 +202,6 @@ class Relative:
     value: float
 
     ranges: ClassVar = {"value": Range("(0, inf)", "it is the step size where kappa(x, x) is at most 1")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def automatic(self) -> tuple[str, ...]:
@@ -260,7 +245,7 @@ gained less where it was strong, 75, or lost where it was weak, 150 (docs/decisi
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Ranged):
     """A step size that training data decide: b times what suits a single sample, as far as a batch of b allows.
 
     With kappa the mean of the data's kappa(x, x), at least two fifths of the largest, a single sample takes, for
@@ -312,9 +297,6 @@ class Auto:
         "offset": Range("(0, inf]", "it counts the samples after which eta is halved"),
         "reach": Range("[1, 2)", "from 2 on errors no longer shrink"),
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def automatic(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP, CompiledCen
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import sole
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged
 
 
 class SubspaceStep(Protocol):
@@ -50,7 +50,7 @@ def _average(numbers: Array, fits: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Normalized:
+class Normalized(Ranged):
     """The tracking step ``mu = scale / ||q||``, which never dies out (OKFEB section VII-B).
 
     Parameters
@@ -63,9 +63,6 @@ class Normalized:
 
     ranges: ClassVar = {"scale": Range("(0, inf)", "the paper takes 1")}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def at(self, sample: int, length: float) -> float:
         """Return ``scale / ||q||``, and 0 for a sample at right angles to the subspace."""
         return self.scale / length if length > 0.0 else 0.0
@@ -77,7 +74,7 @@ class Normalized:
 
 
 @dataclass(frozen=True)
-class Power:
+class Power(Ranged):
     """A step that falls as a power of the number of samples, ``mu_n = initial / (1 + n / offset)^exponent``.
 
     For a subspace that does not change the paper takes exponent 1 with the parametric update and 2 with the
@@ -102,9 +99,6 @@ class Power:
         "offset": Range("(0, inf]", "it counts samples"),
         "exponent": Range("[0, inf)", "steps would grow without end"),
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def at(self, sample: int, length: float) -> float:
         """Return ``initial / (1 + sample / offset)^exponent``, whatever the length."""
@@ -139,7 +133,7 @@ class Censoring(Protocol):
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Threshold(Ranged):
     """A fixed threshold: a sample whose fit is below it is left out (OKFEB algorithm 4).
 
     Parameters
@@ -151,9 +145,6 @@ class Threshold:
     threshold: float = 0.0
 
     ranges: ClassVar = {"threshold": Range("[0, inf]", "0 leaves no sample out")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def window(self) -> int:
@@ -169,7 +160,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class MovingAverage:
+class MovingAverage(Ranged):
     """The mean fit of the last samples, times a factor: about half of the samples are left out (OKFEB section VII-D).
 
     Parameters
@@ -187,9 +178,6 @@ class MovingAverage:
         "window": Range("[1, inf)", "the paper takes 100"),
         "factor": Range("[0, inf)", "1 is the mean itself"),
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def bound(self, fits: Array) -> float:
         """Return ``factor`` times the mean of the fits, 0 before the first."""

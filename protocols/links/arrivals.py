@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.ranges import SHARE, Range, check_ranges
+from kernelswarm.ranges import SHARE, Range, Ranged, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 # What links may know of the directed edges before the first round.
@@ -99,7 +99,7 @@ def constant(loss: Array) -> Channels:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Ranged):
     """Every message is lost with the same probability, independently of all others.
 
     Parameters
@@ -112,15 +112,12 @@ class Uniform:
 
     ranges: ClassVar = {"probability": SHARE}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def channels(self, edges: EdgeFacts) -> Channels:
         return constant(np.full(len(edges.senders), self.probability))
 
 
 @dataclass(frozen=True)
-class Bursts:
+class Bursts(Ranged):
     """Each directed edge is in a good or in a bad state, and changes at random (Gilbert 1960, Elliott 1963).
 
     Messages are lost with the share ``(recovers good + worsens bad) / (worsens + recovers)``, in bursts of
@@ -148,9 +145,6 @@ class Bursts:
         "bad": SHARE,
     }
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def channels(self, edges: EdgeFacts) -> Channels:
         rates = (self.worsens, self.recovers, self.good, self.bad)
         return Channels(*[np.full(len(edges.senders), rate) for rate in rates])
@@ -176,7 +170,7 @@ class EdgeLoss:
 
 
 @dataclass(frozen=True)
-class DistanceLoss:
+class DistanceLoss(Ranged):
     """Messages are lost the more often the farther they go: ``1 - exp(-(d / range)^exponent)`` at the distance d.
 
     Parameters
@@ -191,9 +185,6 @@ class DistanceLoss:
     exponent: float = 2.0
 
     ranges: ClassVar = {"range": Range("(0, inf)"), "exponent": Range("(0, inf)")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def channels(self, edges: EdgeFacts) -> Channels:
         return constant(-np.expm1(-((edges.located("loss") / self.range) ** self.exponent)))
@@ -225,7 +216,7 @@ class Delay(Protocol):
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Ranged):
     """Every message takes the same time.
 
     Parameters
@@ -237,9 +228,6 @@ class Constant:
     rounds: int = 0
 
     ranges: ClassVar = {"rounds": ROUNDS}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def distribution(self, edges: EdgeFacts) -> Array:
         found = np.zeros((1, self.rounds + 1))
@@ -274,7 +262,7 @@ class Between:
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Ranged):
     """A message that is on its way arrives in each round with the same probability, ``1 / (1 + mean)``.
 
     Parameters
@@ -287,9 +275,6 @@ class Geometric:
 
     ranges: ClassVar = {"mean": ROUNDS}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def distribution(self, edges: EdgeFacts) -> Array:
         """Return the geometric distribution, its tail in the last place."""
         stays = self.mean / (1.0 + self.mean)
@@ -300,7 +285,7 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class DistanceDelay:
+class DistanceDelay(Ranged):
     """A message takes the longer the farther it goes: the distance divided by a speed, rounded down.
 
     Parameters
@@ -312,9 +297,6 @@ class DistanceDelay:
     speed: float = 0.1
 
     ranges: ClassVar = {"speed": Range("(0, inf)")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def distribution(self, edges: EdgeFacts) -> Array:
         needed = np.floor(edges.located("delay") / self.speed).astype(np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import fulfils
-from kernelswarm.ranges import SHARE, Range, check_ranges
+from kernelswarm.ranges import SHARE, Range, Ranged, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 LONGEST = 100_000
@@ -69,7 +69,7 @@ class Synchronous:
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Ranged):
     """Every node is awake in each round with the same probability, independently of all others.
 
     Parameters
@@ -84,9 +84,6 @@ class Bernoulli:
     listens: ClassVar[bool] = True
 
     ranges: ClassVar = {"probability": AWAKE}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def gaps(self, places: Array) -> Array:
         return geometric(self.probability)[np.newaxis]
@@ -127,7 +124,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class Cyclic:
+class Cyclic(Ranged):
     """Every node is awake once in a period, each in a round of its own choice.
 
     Parameters
@@ -143,9 +140,6 @@ class Cyclic:
 
     ranges: ClassVar = {"period": Range(f"[1, {LONGEST:,}]")}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def gaps(self, places: Array) -> Array:
         found = np.zeros((1, self.period))
         found[0, -1] = 1.0
@@ -153,7 +147,7 @@ class Cyclic:
 
 
 @dataclass(frozen=True)
-class Stragglers:
+class Stragglers(Ranged):
     """Most rounds take a node one round; some take it many: more than g with the probability ``share g^-tail``.
 
     Parameters
@@ -178,9 +172,6 @@ class Stragglers:
         "tail": Range("(0, inf)"),
         "longest": Range(f"[2, {LONGEST:,}]"),
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def gaps(self, places: Array) -> Array:
         """Return the distribution, with its tail beyond the longest in the last place."""
@@ -226,7 +217,7 @@ def forgets(clock: Clock) -> bool:
 
 
 @dataclass(frozen=True)
-class Churn:
+class Churn(Ranged):
     """Nodes leave the network and come back; messages to them meanwhile are lost.
 
     They are there with the share ``returns / (leaves + returns)``.
@@ -250,9 +241,6 @@ class Churn:
     listens: ClassVar[bool] = False
 
     ranges: ClassVar = {"leaves": SHARE, "returns": AWAKE}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def forgets(self) -> bool:

@@ -13,7 +13,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.protocols.chance import WORD, pair, threefry, uniform
 from kernelswarm.protocols.core.addresses import NONE, Compiled, at
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged
 
 # What random answers give away: pure and Gaussian differential privacy, added up.
 
@@ -127,7 +127,7 @@ def _laplace(u: float, v: float) -> float:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Ranged):
     """Independent normal noise is added to every number that is sent.
 
     Parameters
@@ -142,9 +142,6 @@ class Gaussian:
     on: On = "values"
 
     ranges: ClassVar = {"scale": Range("[0, inf)")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def quantile(self) -> Compiled:
@@ -161,7 +158,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Ranged):
     """Independent Laplace noise is added to every number that is sent.
 
     Parameters
@@ -176,9 +173,6 @@ class Laplace:
     on: On = "values"
 
     ranges: ClassVar = {"scale": Range("[0, inf)")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def quantile(self) -> Compiled:

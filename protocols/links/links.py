@@ -8,14 +8,14 @@ import numpy as np
 
 from kernelswarm.protocols.links import arrivals, distortion
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 OnMissing = Literal["skip", "repeat"]
 
 
 @dataclass(frozen=True)
-class Quantization:
+class Quantization(Ranged):
     """Numbers are rounded before they are sent, without bias.
 
     Parameters
@@ -29,12 +29,9 @@ class Quantization:
 
     ranges: ClassVar = {"bits": Range("[1, 32]", "64 sends numbers as they are", EXACT)}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(Ranged):
     """Numbers are kept within bounds before noise is added: each number by itself.
 
     Parameters
@@ -50,16 +47,13 @@ class Clip:
 
     ranges: ClassVar = {"values": Range("(0, inf]", "inf is no bound"), "points": Range("(0, inf]", "inf is no bound")}
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
     def on(self, what: str) -> float:
         """Return the bound of "points", of "values", or of "vectors": the smaller of both, for these are neither."""
         return min(self.points, self.values) if what == "vectors" else self.points if what == "points" else self.values
 
 
 @dataclass(frozen=True)
-class Trigger:
+class Trigger(Ranged):
     """A node sends to a neighbour only if its function has moved at the points answered last (COKE's censoring).
 
     Parameters
@@ -75,9 +69,6 @@ class Trigger:
     decay: float = 1.0
 
     ranges: ClassVar = {"threshold": Range("[0, inf)"), "decay": Range("(0, 1]", "threshold = 0 sends always")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def at(self, round: int) -> float:
         return self.threshold * self.decay**round if self.threshold else 0.0

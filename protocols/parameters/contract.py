@@ -21,7 +21,7 @@ from kernelswarm.protocols.core.addresses import MATRIX, NUMBERS, VECTOR_OUT, Co
 from kernelswarm.protocols.core.compiling import ReadOnly
 from kernelswarm.protocols.core.contiguous import PassedTuple
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged
 
 
 class Samples(Protocol):
@@ -155,7 +155,7 @@ class AddressedRule(Protocol):
 
 
 @dataclass(frozen=True)
-class Vectors(SendsVectors):
+class Vectors(SendsVectors, Ranged):
     """The defaults of such protocols: any loss, and the features of one kernel.
 
     Parameters
@@ -170,9 +170,6 @@ class Vectors(SendsVectors):
     mixes: ClassVar[bool] = False
 
     ranges: ClassVar = {"every": Range("[1, inf)", "1 sends in every round")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 AnyRule = Rule | ParameterRule | StackedRule | SummaryRule

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from kernelswarm.arrays import Array, Integers
-from kernelswarm.ranges import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, Range, check_ranges
+from kernelswarm.ranges import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, Range, Ranged, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.data.contract import Differences, HeldOut, Source
 from kernelswarm.simulations.data.dealing import ShiftDifferences, Split, check_split, intervals, offsets
@@ -277,7 +277,7 @@ NEGLIGIBLE = 1e-17
 
 
 @dataclass(frozen=True)
-class MarkovReward:
+class MarkovReward(Ranged):
     """Transitions of a Gaussian autoregressive chain, with a sine of the state for a reward.
 
     From x the chain goes to y = correlation x + sqrt(1 - correlation^2) spread z, z ~ N(0, 1), and the reward is
@@ -319,9 +319,6 @@ class MarkovReward:
         "phase": FINITE,
         "noise": NOT_NEGATIVE,
     }
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def inputs(self) -> int:

@@ -17,7 +17,7 @@ from kernelswarm.agents.nodes.node import PRIMING, DivergenceError
 from kernelswarm.agents.nodes.populating import in_python
 from kernelswarm.protocols.core.callbacks import taking
 from kernelswarm.protocols.core.compiling import uncollected
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, Ranged
 from kernelswarm.simulations.core.machine import one_thread
 from kernelswarm.simulations.core.parallel import cores
 from kernelswarm.simulations.data.contract import HeldOut
@@ -248,7 +248,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Serial:
+class Serial(Ranged):
     """All agents in one process: the fastest for networks that one machine holds, the reference for all others.
 
     Parameters
@@ -265,9 +265,6 @@ class Serial:
     elsewhere: ClassVar[bool] = False
 
     ranges: ClassVar = {"threads": Range("[1, inf)", "", "auto")}
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep nothing: starting takes no time."""
