@@ -11,18 +11,19 @@ from typing import Any, NamedTuple, cast
 import networkx as nx
 import numpy as np
 
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, ValueLearner
+from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.arrays import Array
 from kernelswarm.graphs.adjacency import Adjacency, Graph, SpanningTree, distances_from, from_edges, spanning_tree
 from kernelswarm.graphs.directed import asks, is_directed
 from kernelswarm.graphs.files import File, read_graph
 from kernelswarm.graphs.schedules import Sequence
 from kernelswarm.graphs.validation import as_network, require_sound
-from kernelswarm.protocols.contract import Neighborhood, TreePlace, every_of, fulfils, spans
+from kernelswarm.protocols.contract import Neighborhood, StackedRule, TreePlace, every_of, fulfils, spans
 from kernelswarm.protocols.controls import flooded_share
 from kernelswarm.protocols.core.compiling import uncollected
 from kernelswarm.protocols.links.realization import Conditions, Timetable
-from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.parameters.contract import AnyRule, InformedRule, ParameterRule
 from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
@@ -34,7 +35,6 @@ from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import Source, absences, opened
 from kernelswarm.simulations.data.faulty import NoSamples
 from kernelswarm.simulations.data.pooled import FloodedSource, PooledSource, TravellingSamples, members
-from kernelswarm.simulations.engine.banded import with_bands
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.failures import Asked
 from kernelswarm.simulations.engine.matching import (
@@ -57,7 +57,7 @@ from kernelswarm.simulations.engine.nodes import (
     with_labels,
     with_names,
 )
-from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.running.footprint import Bounded, functions, messages, needs, require, shared_with
@@ -485,3 +485,53 @@ def _place_in(tree: SpanningTree, place: int, others: Listed[int]) -> TreePlace:
     above = [k for k, other in enumerate(others) if other == tree.parents[place]]
     below = tuple(k for k, parent in enumerate(parents) if parent == place)
     return TreePlace(above[0] if above else -1, below, int(tree.depths[place]), int(tree.deepest[place]))
+
+
+# The nodes with a band of the given level, from their variance or from their samples.
+
+
+def with_bands(evaluation: Evaluation, plans: Listed[AgentPlan]) -> list[AgentPlan]:
+    """Return the plans of agents with the bands that are asked for.
+
+    Raises
+    ------
+    InputError
+        A learner's function does not predict its targets, so that no band lies around it.
+    """
+    if not evaluation.level:
+        return list(plans)
+    known: dict[int, bool] = {}
+    found = []
+    for plan in plans:
+        learner = plan.learner
+        if id(learner) not in known:
+            _refuse_bands(learner)
+            known[id(learner)] = knows_variance(learner, plan.rule, plan.inputs, plan.outputs)
+        conformally = evaluation.bands != "auto" or not known[id(learner)]
+        pooled = evaluation.bands == "pooled" and plan.rule.communicates
+        varying = evaluation.noise == "auto" and not conformally and not plan.sends_vectors
+        found.append(replace(plan, level=evaluation.level, banded=conformally, pooled=pooled, varying=varying))
+    return found
+
+
+def knows_variance(learner: Learner, rule: AnyRule, inputs: int, outputs: int) -> bool:
+    """Tell whether a node with these parts knows the variance of its function."""
+    if fulfils(rule, SummaryRule):
+        return learner.loss.task == "regression"
+    if isinstance(rule, ParameterRule):
+        return fulfils(rule, InformedRule)
+    if fulfils(rule, StackedRule) or rule.offline is not None:
+        return False
+    state = learner.init(inputs, outputs)
+    return fulfils(learner, LearnerWithVariance) and learner.posterior(state) is not None
+
+
+def _refuse_bands(learner: Learner) -> None:
+    loss = learner.loss
+    if loss.task == "regression" and grid_of(loss) is None and not fulfils(learner, ValueLearner):
+        return
+    remedy = "predict_proba of its models gives probabilities" if loss.task != "regression" else "leave the key out"
+    raise InputError(
+        f"evaluation.level: a band lies around predictions of numbers, and the loss {loss} of {type(learner).__name__} "
+        f"has none: {remedy}"
+    )

@@ -9,7 +9,7 @@ import pytest
 from kernelswarm import load_model, read_run, resume, run, simulate
 from kernelswarm.agents.learners.certainty import target_variance
 from kernelswarm.agents.learners.varying_noise import varying_noise
-from kernelswarm.agents.nodes.progressive_errors import MOST, ProgressiveErrors
+from kernelswarm.agents.nodes.node import MOST_ERRORS, ProgressiveErrors
 from kernelswarm.simulations.engine.block import Block
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -107,7 +107,7 @@ def test_levels_are_those_of_the_errors_before_the_steps(case: str, keys: dict[s
         learner.step(state, [own], [learner.gradient(state, own, np.array(y))], None, np.array(y))
     kept = np.hstack([np.concatenate(points), np.concatenate(errors)])
     assert agent.errors is not None and agent.errors.seen == agent.samples == len(kept)
-    np.testing.assert_allclose(agent.errors.rows, kept[-MOST:], atol=1e-9)
+    np.testing.assert_allclose(agent.errors.rows, kept[-MOST_ERRORS:], atol=1e-9)
     x, e = agent.errors.newest()
     assert len(x) == -(-len(kept) // 2)
     known = agent.posterior()
@@ -124,7 +124,7 @@ def test_rows_that_come_again_are_not_kept_and_old_ones_go() -> None:
         kept.add(rows, -rows)
     np.testing.assert_array_equal(kept.rows[:, 0], np.arange(5.0))
     np.testing.assert_array_equal(kept.newest()[1], [[-2.0], [-3.0], [-4.0]])
-    endless, rows = ProgressiveErrors(1, 1, np.inf), np.arange(3.0 * MOST)[:, np.newaxis]
-    endless.add(rows[:MOST], rows[:MOST])
-    endless.add(rows[MOST:], rows[MOST:])
-    np.testing.assert_array_equal(endless.newest()[0], rows[-MOST:])
+    endless, rows = ProgressiveErrors(1, 1, np.inf), np.arange(3.0 * MOST_ERRORS)[:, np.newaxis]
+    endless.add(rows[:MOST_ERRORS], rows[:MOST_ERRORS])
+    endless.add(rows[MOST_ERRORS:], rows[MOST_ERRORS:])
+    np.testing.assert_array_equal(endless.newest()[0], rows[-MOST_ERRORS:])

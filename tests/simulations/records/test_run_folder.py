@@ -139,9 +139,7 @@ def test_a_column_that_is_missing_is_named(table: str, column: str, result: Resu
     path = folder / f"{table}.parquet"
     parquet.write_table(parquet.read_table(path).drop_columns([column]), path)
     checksums.replace(folder, path.name, path.read_bytes())
-    with pytest.raises(
-        InputError, match=rf'{table}\.parquet is damaged.*: it lacks the column "{column}"'
-    ):
+    with pytest.raises(InputError, match=rf'{table}\.parquet is damaged.*: it lacks the column "{column}"'):
         read(folder)
 
 
