@@ -1,4 +1,4 @@
-"""Random features of several kernels, by instances whose intervals begin anew: for targets that change."""
+"""Random features of several kernels, learned by restarted instances with several step sizes: for changing targets."""
 
 import math
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class State(NamedTuple):
     shares: Annotated[Array, "JE"]  # q_je
     samples: Annotated[Array, "J"]  # of the losses L_je
     log_weights: Annotated[Array, "J"]  # log h_j
-    progress: Annotated[Array, "3"]  # what f has lost, on how many samples, and the steps with samples
+    progress: Annotated[Array, "3"]  # sum of the losses of f, number of samples, number of steps with samples
 
 
 def shrinking(ratio: float, j: int) -> float:
@@ -74,32 +74,34 @@ def felt(keys: tuple[float, ...], state: State, features: Array) -> Array:
 
 @dataclass(frozen=True)
 class AdaRaker(KernelMixture):
-    """Raker with steps of several sizes, mixed by their losses in their present interval (a second Hedge).
+    """Raker with several step sizes, mixed by a second Hedge on the losses in each instance's current interval.
 
-    AdaRaker (Shen, Chen and Giannakis, JMLR 2019): instance j is `raker` with steps of ``eta_j = rho_j eta``, ``rho_j =
-    ratio^(-j/2)``. Its intervals have ``shortest ratio^j`` steps each; where one begins, what it lost before counts no
-    longer, and ``log h_j = log rho_j``. A step in which the mixture loses L and the instance L_j changes it,
+    AdaRaker (Shen, Chen and Giannakis, JMLR 2019). Instance j is `raker` with the step size ``eta_j = rho_j eta``,
+    ``rho_j = ratio^(-j/2)``. Its intervals have ``shortest ratio^j`` steps. At the start of an interval its weight is
+    reset to ``log h_j = log rho_j``, so that earlier losses no longer count. After a step in which the mixture has the
+    loss L and the instance the loss L_j,
 
         log h_j <- log h_j + rate (L - L_j)        f = sum_j h_j f_j / sum_j h_j
 
-    Short intervals with large steps follow what changes, long ones with small steps average noise.
+    Short intervals with large steps follow changes of the target; long intervals with small steps average noise.
 
     Parameters
     ----------
     loss, kernel, regularization, batch_size, factors, features, seed, phases, rate, forgetting
-        As of `raker`. The rate is that of both Hedges; "auto" takes here the mean loss of the mixture. The paper's is
-        eta_j, for losses between 0 and 1.
+        As for `raker`. ``rate`` is used by both Hedges; for the second Hedge "auto" uses the mean loss of the mixture.
+        The paper's rate is eta_j, for losses between 0 and 1.
     step_size : Schedule
-        eta, the steps of the shortest intervals; the default is four times "auto", as far as that is stable.
+        eta, the step size of the shortest intervals. The default is four times "auto", or the largest stable step if
+        that is smaller.
     intervals : int
         J, the number of instances, at least 1.
     shortest : int
-        The steps of the shortest intervals, at least 1, which is the paper's.
+        The number of steps of the shortest intervals, at least 1; 1 in the paper.
     ratio : int
-        The ratio of one length to the next, at least 2, which is the paper's.
+        The ratio of consecutive interval lengths, at least 2; 2 in the paper.
     restart : bool
-        Whether an instance is 0 where its interval begins, as in the paper; otherwise it goes on from where it was,
-        with what its kernels have lost, as in the authors' code.
+        Whether an instance is reset to 0 at the start of each interval, as in the paper. If False, it keeps its weights
+        and its kernels' losses, as in the authors' code.
     """
 
     step_size: Schedule = field(default=Auto(4.0, reach=1.0), metadata={"part": "schedule", "scalar": "constant"})
@@ -119,7 +121,7 @@ class AdaRaker(KernelMixture):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The numbers of `raker`, and of the intervals."""
+        """The numbers of `raker`, then the shortest interval, the ratio and whether to restart."""
         return *super().keys, float(self.shortest), float(self.ratio), float(self.restart)
 
     @property
@@ -128,7 +130,7 @@ class AdaRaker(KernelMixture):
         return np.array([shrinking(float(self.ratio), j) for j in range(self.intervals)])
 
     def init(self, inputs: int, outputs: int) -> PageState:
-        """Return the state of instances that are all 0, each at the beginning of an interval."""
+        """Return the state in which all instances are 0 and at the start of an interval."""
         function, (instances, count) = self.nothing(inputs, outputs), (self.intervals, len(self.factors))
         members, shares = np.zeros((instances, count, self.features, outputs)), np.full((instances, count), 1.0 / count)
         lost, samples = np.zeros((instances, count)), np.zeros(instances)
@@ -136,6 +138,6 @@ class AdaRaker(KernelMixture):
         return PageState(function, arrays)
 
     def shares(self, state: PageState) -> Array:
-        """Return how much each instance counts, h_j over their sum, (J,)."""
+        """Return the normalised weights of the instances, h_j / sum_i h_i, (J,)."""
         found: Array = shares_of(state.arrays.log_weights)
         return found

@@ -1,4 +1,4 @@
-"""Learners that take no steps: a batch solver fits their functions."""
+"""Learners without steps, whose functions are fitted by a batch solver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernelswarm.arrays import Array
 
 @dataclass(frozen=True)
 class BatchExpansion:
-    """A kernel expansion that a solver assigns its points and weights; steps leave it as it is.
+    """A kernel expansion whose points and weights are assigned by a solver; steps do not change it.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class BatchExpansion:
     kernel : Kernel
         The reproducing kernel.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     """
 
     loss: Loss
@@ -89,11 +89,11 @@ class BatchExpansion:
 # Batch kernel feature extraction: the subspace of all samples at once, by alternating least squares.
 
 FEWEST_DIGITS = 1e-12
-"""The relative decrease of the objective below which the alternation has ended."""
+"""The relative decrease of the objective at which the alternation stops."""
 
 
 class BatchSubspace(NamedTuple):
-    """What the alternation ends with."""
+    """The result of the alternation."""
 
     factor: Array  # A, (N, r)
     projections: Array  # Q', the rows q_n of the samples, (N, r)
@@ -109,7 +109,7 @@ def objective(gram: Array, factor: Array, projections: Array, regularization: fl
 
 
 def _objective(gram: Array, factor: Array, image: Array, projections: Array, regularization: float) -> float:
-    """Compute the same, given K A as well."""
+    """Compute the objective from K A, ``image``, as well."""
     inner = factor.T @ image
     fits = np.trace(gram) - 2.0 * np.sum(image * projections) + np.sum((projections @ inner) * projections)
     return float((fits + regularization * (np.trace(inner) + np.sum(projections**2))) / (2.0 * len(gram)))
@@ -122,7 +122,8 @@ def extract(
 
         Q = inv(A'KA + lambda I) A'K          A = Q' inv(QQ' + lambda I)
 
-    Each of the two minimises the objective over its own block, so that it never rises. One iteration costs O(N^2 r).
+    Each of the two updates minimises the objective over its own block, so that the objective never increases. One
+    iteration takes O(N^2 r).
 
     Parameters
     ----------
@@ -133,9 +134,9 @@ def extract(
     regularization : float
         lambda, positive.
     generator : Generator
-        What the first factor is drawn from.
+        The random generator for the first factor.
     iterations : int
-        The most iterations.
+        The largest number of iterations.
     """
     factor: Array = generator.normal(size=(len(gram), rank)) / math.sqrt(len(gram))
     identity = regularization * np.eye(rank)
@@ -152,11 +153,12 @@ def extract(
 
 
 def minimum(gram: Array, rank: int, regularization: float) -> float:
-    """Compute the least value of the objective, in closed form.
+    """Compute the minimum of the objective in closed form.
 
-    With the singular values s_i of Phi, the roots of the eigenvalues of K in falling order, the best L Q keeps
-    ``(s_i - lambda)_+`` of the first r, as half the two squared norms have the nuclear norm as their least sum
-    (Mazumder, Hastie and Tibshirani, JMLR 2010, lemmas 1 and 6).
+    Let s_i be the singular values of Phi, the square roots of the eigenvalues of K in descending order. The best L Q
+    has the singular values ``(s_i - lambda)_+`` for the first r of them, because the minimum of half the sum of the two
+    squared norms over all factors of L Q is the nuclear norm of L Q (Mazumder, Hastie and Tibshirani, JMLR 2010, lemmas
+    1 and 6).
     """
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))
     kept = np.maximum(values[:rank] - regularization, 0.0)

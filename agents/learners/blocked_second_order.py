@@ -1,6 +1,7 @@
 """Large steps of :mod:`~kernelswarm.agents.learners.information`, by matrix-matrix products.
 
-The products sum in another order, so that the last digits differ; which form a step takes depends on its size alone.
+The products sum in a different order, so that the last digits differ. Whether a step uses them depends on its size
+alone.
 """
 
 from __future__ import annotations
@@ -29,28 +30,29 @@ from kernelswarm.protocols.parameters.least_squares import learn_noise
 LONG_LOOPS = True
 
 STRIP = 128
-"""Columns, or rows, that are multiplied together: few enough for the fast caches."""
+"""The number of columns or rows that are multiplied together, small enough for the fast caches."""
 
 ROWS = 64
-"""Weights that are solved for one after the other."""
+"""The number of weights that are solved for one after the other, between products."""
 
 
 @cached_njit
 def append(
     root: Array, moments: Array, order: int, projections: Array, rest: Array, diagonal: Array, ridge: float
 ) -> None:
-    """Append points to ``order`` others; the samples so far count at a new point as at its projection.
+    """Append points to ``order`` others; earlier samples count at a new point's projection on the others.
 
     Parameters
     ----------
     root, moments : Array
         R and Q.
     order : int
-        M.
+        M, the number of earlier points.
     projections : Array
-        The points' projections on the others, (n, M): their features are as much of the others'.
+        The coefficients of the points' projections on the others, (n, M): the earlier samples' features at a new point
+        are these combinations of their features at the others.
     rest : Array
-        What these leave of the points' Gram matrix, (n, n). Of its directions only the ridge is known.
+        The points' Gram matrix minus that of their projections, (n, n). Its directions have only the ridge.
     diagonal : Array
         kappa(x, x) at the points, (n,).
     ridge : float
@@ -91,7 +93,7 @@ def append(
 
 @cached_njit
 def _triangle(gram: Array, diagonal: Array) -> Array:
-    """Return the Cholesky factor of the remainder of a Gram matrix of points in the span of others, to rounding."""
+    """Return the Cholesky factor of a Gram matrix's remainder, which may be singular within rounding."""
     lower = np.zeros(gram.shape)
     for x in range(len(gram)):
         for y in range(x + 1):
@@ -104,11 +106,11 @@ def _triangle(gram: Array, diagonal: Array) -> Array:
 
 @cached_njit
 def take_out(root: Array, moments: Array, places: Integers, total: int, rows: Array, aims: Array) -> None:
-    """Leave only the points at ``places`` (M,) of ``total``.
+    """Keep only the points at ``places`` (M,) of ``total``.
 
-    The rows and columns of those that stay are a triangle as they are. What is left in the rows of the others, (r, M),
-    with their right-hand sides (r, C), is put down in ``rows`` and ``aims``: rotated in as samples are, it makes R what
-    :func:`information.keep` does.
+    The remaining points' rows and columns form a triangle already. The leaving points' rows in the remaining columns,
+    (r, M), and their right-hand sides (r, C) are copied to ``rows`` and ``aims``. Once these rows are rotated in like
+    samples, R equals the result of :func:`information.keep`.
     """
     order = len(places)
     going = np.empty(total - order, np.int64)
@@ -127,7 +129,7 @@ def take_out(root: Array, moments: Array, places: Integers, total: int, rows: Ar
 
 @cached_njit
 def _close_up(root: Array, moments: Array, going: Integers, total: int) -> None:
-    """Take the rows and columns at the places ``going`` out; nothing stays behind the others."""
+    """Remove the rows and columns at the indices ``going``; the freed rows and columns at the end become 0."""
     passed = 0
     for i in range(total):
         if passed < len(going) and going[passed] == i:
@@ -170,25 +172,26 @@ def follow(
     root, moments : Array
         R and Q.
     places : Array
-        The places before of the points that are there now, (M,), of new ones ``before`` plus those in the step, (N).
+        The former index of each current point, (M,); for new points ``before`` plus the index in the step.
     before : int
-        The points before.
+        The number of points before the step.
     entering : Array
-        The new points that were offered, (n,).
+        The indices of the step's points that were offered to the dictionary, (n,).
     projections, rest : Array
-        Their projections on the points before, (n, before), and what these leave of their Gram matrix, (n, n).
+        The offered points' projections on the earlier points, (n, before), and their Gram matrix minus that of the
+        projections, (n, n).
     gram, cross : Array
-        The kernel between the step's points, (N, N), and between them and the points before, (N, before).
+        The kernel between the step's points, (N, N), and between the step's and the earlier points, (N, before).
     ridge : float
         lambda.
 
     Returns
     -------
     features, sums : Array
-        First what is left of the points that have gone, (r, M) and (r, C), to be rotated in as samples are; then
-        the kernel between the step's points and the dictionary as it is now, (N, M), and room for what they ask for.
+        First the rows left over from removed points, (r, M) and (r, C), to be rotated in like samples; then the kernel
+        between the step's points and the new dictionary, (N, M), and room for their aims.
     gone : int
-        r.
+        r, the number of removed points.
     """
     order, size, outputs = len(places), len(cross), moments.shape[1]
     kept = 0
@@ -222,7 +225,7 @@ def follow(
 
 @cached_njit
 def weigh(features: Array, sums: Array, first: int, curvatures: Array, aims: Array) -> None:
-    """Give the rows from ``first`` on the weights of their samples, and put down what these ask for."""
+    """Multiply the rows from ``first`` on by their samples' weights, and store the weighted aims in ``sums``."""
     for n in range(len(aims)):
         row, scale = features[first + n], math.sqrt(curvatures[n])
         for k in range(len(row)):
@@ -300,21 +303,21 @@ def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
 # Many samples rotated into a triangular factor at once, by matrix products.
 
 PANEL = 24
-"""Columns that are reduced together, before all others follow in one product."""
+"""The number of columns that are reduced together, before one product updates all other columns."""
 
 LEAF = 8
-"""Columns of a panel that are reduced one after the other, before the panel's others follow."""
+"""The number of columns of a panel that are reduced one by one, before the panel's other columns are updated."""
 
 
 @cached_njit
 def absorb(root: Array, moments: Array, rows: Array, aims: Array) -> None:
-    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up.
+    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are overwritten.
 
-    Panels of columns are reduced one after the other, and the reflections ``I - Y T Y'`` of each applied to all that
-    lies to the right in products (compact WY form, Schreiber and Van Loan, 1989).
+    Panels of columns are reduced one after the other. Each panel's reflections ``I - Y T Y'`` are applied to all
+    columns to its right by matrix products (compact WY form, Schreiber and Van Loan, 1989).
     """
     (size, order), outputs = rows.shape, aims.shape[1]
-    vectors = np.zeros((PANEL, whole(size)))  # a panel's columns, each in one piece
+    vectors = np.zeros((PANEL, whole(size)))  # a panel's columns, each contiguous
     gram, reflector = np.empty((PANEL, PANEL)), np.zeros((PANEL, PANEL))
     work = np.empty((2, PANEL * STRIP))
     for start in range(0, order, PANEL):
@@ -340,7 +343,7 @@ def absorb(root: Array, moments: Array, rows: Array, aims: Array) -> None:
 
 @cached_njit
 def _reduce(root: Array, start: int, vectors: Array, first: int, last: int) -> None:
-    """Reduce some columns of the rows below the triangle; Y, below the identity, takes their place."""
+    """Reduce some columns of the rows below the triangle, and overwrite them with the part of Y below the identity."""
     size = vectors.shape[1]
     for i in range(first, last):
         vector, upper = vectors[i], root[start + i]
@@ -363,7 +366,7 @@ def _reduce(root: Array, start: int, vectors: Array, first: int, last: int) -> N
 
 @cached_njit
 def _join(vectors: Array, first: int, last: int, gram: Array, reflector: Array) -> None:
-    """Fill in T, lower triangular, of reflections that come one after the other."""
+    """Fill in the lower triangular T of a product of reflections."""
     size, count = vectors.shape[1], last - first
     place = first * size
     multiply(gram, 0, PANEL, vectors, place, size, False, vectors, place, size, True, count, size, count, 1.0, 0.0)
@@ -393,13 +396,13 @@ def _reflect(
 ) -> None:
     """Apply the reflections ``first`` to ``last`` of a panel to other columns.
 
-    These lie in ``upper`` from a ``place`` on, and in ``rest`` from the column ``begin`` on, or the row where it is
-    ``turned``.
+    The other columns are in ``upper`` from the offset ``place`` on, and in ``rest`` from the column ``begin`` on, or
+    from the row ``begin`` on if ``rest`` is transposed (``turned``).
     """
     pitch, step, count = vectors.shape[1], upper.shape[1], last - first
     y, below, wide = first * pitch, begin * rest.shape[1] if turned else begin, rest.shape[1]
     sums, change = work[0], work[1]
-    # T (upper + Y' rest) comes off above, Y times that below.
+    # Subtract T (upper + Y' rest) from upper, and Y times that from rest.
     multiply(sums, 0, columns, vectors, y, pitch, False, rest, below, wide, turned, count, size, columns, 1.0, 0.0)
     for i in range(count):
         row, into = line(upper, place + i * step, columns), line(sums, i * columns, columns)
@@ -439,10 +442,10 @@ def move(
     numbers: Numbers,
     cursor: float,
 ) -> tuple[int, float, int, float]:
-    """Choose the dictionary, have the information follow, add pulls, samples and taught values, and solve.
+    """Choose the dictionary, update the information, add pulls, samples and taught values, and solve.
 
-    Returns the points that there are, the error of the choice, the changes of the factor, and the coordinate whose
-    ridge is renewed next.
+    Returns the new order, the compression error, the number of changes of the factor, and the coordinate whose ridge is
+    renewed next.
     """
     root, moments, _ = known
     capacity, size, ridge = len(root), len(at.points), numbers.ridge
@@ -483,7 +486,7 @@ def take_in(
     tables: Tables,
     known: Information,
     order: int,
-    features: Array,  # (r + N, M) as of `blocked_information.follow`
+    features: Array,  # (r + N, M), from `follow`
     sums: Array,  # (r + N, C)
     gone: int,  # r
     values: ReadOnly,
@@ -491,7 +494,7 @@ def take_in(
     numbers: Numbers,
     cursor: float,
 ) -> float:
-    """Add pulls, samples and taught values to the information, which has followed the dictionary.
+    """Add pulls, samples and taught values to the information on the new dictionary.
 
     Returns the coordinate whose ridge is renewed next.
     """
@@ -501,7 +504,7 @@ def take_in(
     fresh = features[gone:]
     untaught = fresh.copy() if len(terms.taught) else fresh
     lost = 1.0 - math.pow(numbers.forgetting, float(count))
-    if gone and (lost != 0.0 or terms.coupled):  # a triangle is wanted before samples come
+    if gone and (lost != 0.0 or terms.coupled):  # R must be triangular before samples are added
         absorb(root, moments, features[:gone], sums[:gone])
         features, sums, gone = fresh, sums[gone:], 0
     if terms.coupled:
@@ -521,8 +524,8 @@ def take_in(
                 errors[n, c] = (aims[n, c] - values[n, c]) * math.sqrt(bends[n])
     weigh(features, sums, gone, bends, aims)
     absorb(root, moments, features[: gone + count], sums[: gone + count])
-    # With what points that leave have left in the sums, what remains of these is not the samples' own any more.
-    # Their plain errors, in its place, say a little too much: 1 + v times the noise.
+    # The residuals also contain the rows left over from removed points, so the samples' plain errors are used instead.
+    # These overestimate the noise slightly: their variance is 1 + v times the noise.
     learn_noise(noise, errors, bends, terms.of_weight_one, lost)
     if lost != 0.0:
         room, row = np.empty(RENEWED * (capacity + outputs)), np.empty(capacity)

@@ -1,4 +1,4 @@
-"""Bounded online gradient descent: a full dictionary loses a point by chance, so that it stays right in the mean."""
+"""Bounded online gradient descent: a random point leaves a full dictionary, and f is unchanged in expectation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernelswarm.ranges import SEED, Range, Seed, resolved_value, seed_of, words
 
 
 class State(NamedTuple):
-    """A kernel sum, and how many random numbers were drawn."""
+    """A kernel sum, and the number of random numbers drawn so far."""
 
     points: Array
     weights: Array
@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 def chances(norms: Array, uniformly: bool) -> Array:
-    """Return the probability of each element to go, from their Hilbert norms."""
+    """Return the removal probability of each element, (B,), from the elements' Hilbert norms, (B,)."""
     size, total = len(norms), np.sum(norms)
     if uniformly or total == 0.0:
         return np.full(size, 1.0 / size)
@@ -36,13 +36,13 @@ def chances(norms: Array, uniformly: bool) -> Array:
 
 
 def place_of(chances: Array, uniform: float) -> int:
-    """Return the place that a number in [0, 1) draws."""
+    """Return the index drawn with these probabilities by a uniform number in [0, 1)."""
     place = np.searchsorted(np.cumsum(chances), uniform, side="right")
-    return int(place) if place < len(chances) else int(np.argmax(chances))  # they may add up to less than 1
+    return int(place) if place < len(chances) else int(np.argmax(chances))  # rounding may leave the sum below 1
 
 
 def move(keys: tuple[float, ...], state: Any, at: At) -> State:
-    """Add the points one by one, and make room for each."""
+    """Add the points one by one; before each, remove a point if the dictionary is full."""
     budget, uniformly, bound, first, second = keys
     points, weights, drawn = state
     for n in range(len(at.points)):
@@ -68,14 +68,15 @@ def move(keys: tuple[float, ...], state: Any, at: At) -> State:
 class Bogd(NumpyLearner):
     """Bounded online gradient descent (Zhao, Wang, Wu, Jin and Hoi, ICML 2012).
 
-    Before a point enters a full dictionary, one of the B = ``budget_size`` others is drawn with probability p_m and
-    goes, and the weights that stay are divided by 1 - p_m, by which f does not change in the mean. The probabilities:
+    Before a point enters a full dictionary, one of the B = ``budget_size`` points is removed at random: point m with
+    probability p_m. Each remaining weight is divided by 1 - p of its own point, so that f is unchanged in expectation.
+    The probabilities are
 
     - ``uniform``: p_m = 1 / B;
-    - ``nonuniform``: p_m = 1 - (B - 1) a_m / sum_j a_j, a_m = ||W_m|| sqrt(kappa(x_m, x_m)), so that small weights go;
-      values below 0 are taken for 0, and the others are scaled to add up to 1.
+    - ``nonuniform``: p_m = 1 - (B - 1) a_m / sum_j a_j, a_m = ||W_m|| sqrt(kappa(x_m, x_m)), which favours the removal
+      of small weights; negative values are set to 0, and the others are scaled to add up to 1.
 
-    No weight's norm is let grow beyond ``weight_bound`` * eta.
+    Weights with a norm above ``weight_bound`` * eta are scaled down to that norm.
 
     Parameters
     ----------
@@ -84,21 +85,21 @@ class Bogd(NumpyLearner):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The default is a quarter of "auto": what it
-        forgets it has to learn again.
+        eta, the step size: a number or a schedule, below 1 / regularization. The default is a
+        quarter of "auto", since the learner has to learn again what random removals forget.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     budget_size : int
-        The most points of the dictionary, at least 2.
+        B, the largest number of dictionary points, at least 2.
     sampling : str
         "uniform" or "nonuniform".
     weight_bound : float or "auto"
-        The paper's gamma, positive; a huge number for none. "auto" is what a sample weighs at first: the size of the
-        loss's derivative before anything is learned, over b.
+        The paper's gamma, positive; a huge number means no bound. "auto" is the norm of a first sample's coefficient:
+        the size of the loss's derivative at f = 0, divided by b.
     seed : int or "auto"
-        Seed of the random choices, as of `random_features`.
+        Seed of the random removals; see `random_features`.
     """
 
     step_size: Schedule = field(default=Auto(0.25), metadata={"part": "schedule", "scalar": "constant"})
@@ -116,12 +117,12 @@ class Bogd(NumpyLearner):
     automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with the bound that suits a sample of the data."""
+        """Return the learner with the weight bound computed from a sample of the data."""
         return replace(self, weight_bound=sample.slope / sample.batch_size)
 
     @property
     def longest(self) -> float:
-        """The bound as a number; ValueError where it is a word."""
+        """The weight bound as a number; raises ValueError if it is still "auto"."""
         return resolved_value("weight_bound", self.weight_bound)
 
     State: ClassVar = State
@@ -129,9 +130,9 @@ class Bogd(NumpyLearner):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The budget, whether all are as likely to go, the bound of weights, and the key of random choices."""
+        """The budget, whether removal is uniform, the bound of the weights, and the key of the random numbers."""
         return float(self.budget_size), float(self.sampling == "uniform"), self.longest, *key_of(seed_of(self.seed))
 
     def probabilities(self, norms: Array) -> Array:
-        """Return the probability of each element to go, from their Hilbert norms: (B,) and (B,)."""
+        """Return the removal probability of each element, (B,), from the elements' Hilbert norms, (B,)."""
         return chances(norms, self.sampling == "uniform")

@@ -1,4 +1,4 @@
-"""Budgeted passive-aggressive learning: a point that leaves is projected on what stays."""
+"""Budgeted passive-aggressive learning: a removed point is projected on points that stay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kernelswarm.ranges import Range, resolved_value
 
 
 def hinge_steps(keys: tuple[float, ...], at: At) -> Array:
-    """Return the coefficients by which one step of size 1 just ends the hinge loss, none beyond the aggressiveness."""
+    """Return the coefficients with which a step of size 1 brings each hinge loss to 0, capped at the aggressiveness."""
     task, insensitivity, most = keys[:3]
     found, itself = np.zeros(at.values.shape), squares(at.kappa, at.points)
     for n in range(len(found)):
@@ -52,7 +52,10 @@ def hinge_steps(keys: tuple[float, ...], at: At) -> Array:
 
 
 def stays_out(weights: Array, diagonal: Array, row: Array, at: At, n: int, squared: float) -> bool:
-    """Project point n itself on the element where it loses least, if that is no more than ``squared``; tell whether."""
+    """Project new point n on the one element with the least error, if that squared error is at most ``squared``.
+
+    Returns whether the point was projected.
+    """
     best, most = -1, 0.0
     for r in range(len(row)):
         if row[r] * row[r] > most * diagonal[r]:
@@ -66,7 +69,7 @@ def stays_out(weights: Array, diagonal: Array, row: Array, at: At, n: int, squar
 
 
 def project_on_the_new(keys: tuple[float, ...], state: Any, at: At) -> Sum:
-    """Let the points in one by one, each time projecting an element on the new one where there are too many."""
+    """Add the points one by one; if the dictionary is full, project one element on the new point and remove it."""
     budget, own = keys[3:]
     points, weights = state
     for n in range(len(at.points)):
@@ -87,7 +90,7 @@ def project_on_the_new(keys: tuple[float, ...], state: Any, at: At) -> Sum:
 
 
 class GramState(NamedTuple):
-    """A kernel sum, and the Gram matrix of its elements."""
+    """A kernel sum and the Gram matrix of its points."""
 
     points: Array
     weights: Array
@@ -95,11 +98,11 @@ class GramState(NamedTuple):
 
 
 DEPENDENT = 1e-10
-"""Two elements whose Gram matrix has so small a determinant, relative to its diagonal, count as one."""
+"""Two elements count as one if the determinant of their Gram matrix is below this multiple of its diagonal product."""
 
 
 def nearest(gram: Array, diagonal: Array, r: int) -> int:
-    """Return the element nearest to r in the Hilbert norm, the oldest of equal ones."""
+    """Return the element nearest to r in the Hilbert norm; of equally near elements, the oldest."""
     near, least = 0, math.inf
     for j in range(len(gram)):
         distance = diagonal[j] - 2.0 * gram[r, j]
@@ -109,7 +112,7 @@ def nearest(gram: Array, diagonal: Array, r: int) -> int:
 
 
 def shares_of(gram: Array, row: Array, itself: float, r: int, n: int) -> tuple[float, float]:
-    """Return the shares of x and of element n in the projection of r on both: 0 of n where they are one."""
+    """Return the coefficients of x and of element n in the projection of r on both; 0 for n if x and n count as one."""
     determinant = itself * gram[n, n] - row[n] * row[n]
     if determinant <= DEPENDENT * itself * gram[n, n]:
         return row[r] / itself, 0.0
@@ -136,7 +139,7 @@ def without_old(gram: Array, place: int) -> Array:
 
 
 def project_on_the_nearest(keys: tuple[float, ...], state: Any, at: At) -> GramState:
-    """The same, projecting on the new point and on the nearest neighbour of the leaving one."""
+    """Do the same, but project the removed element on the new point and on its own nearest neighbour."""
     budget, own = keys[3:]
     points, weights, gram = state
     for n in range(len(at.points)):
@@ -169,7 +172,7 @@ def project_on_the_nearest(keys: tuple[float, ...], state: Any, at: At) -> GramS
 
 
 def project_on_all(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
-    """Let the points in one by one, and project the older element that loses least where there are too many."""
+    """Add the points one by one; while there are too many, project out the older element with the least error."""
     budget = keys[3]
     points, weights, factor, changes = state
     for n in range(len(at.points)):
@@ -198,45 +201,49 @@ RULES: dict[str, tuple[Any, Any]] = {
 class Bpa(MistakeDriven):
     """Passive-aggressive learning (PA-I) on a budget (Wang and Vucetic, AISTATS 2010).
 
-    With eta = 1 a step on one sample changes f least of all that end its hinge loss l, up to the ``aggressiveness`` C:
+    With eta = 1, a step on one sample is the smallest change of f that brings the sample's hinge loss l to 0, except
+    that the coefficient is at most the ``aggressiveness`` C:
 
     - two classes, sign s: g = -s min(C, l / kappa(x, x)), l = max(0, 1 - s f(x));
-    - several, r the best of the wrong ones: g = (e_r - e_y) min(C, l / (2 kappa(x, x))), l = max(0, 1 + f_r - f_y);
-    - numbers: g = sign(f - y) min(C, l / kappa(x, x)), ``l = max(0, |f - y| - insensitivity)``, output by output.
+    - several classes, r the wrong class of largest f_r: g = (e_r - e_y) min(C, l / (2 kappa(x, x))),
+      l = max(0, 1 + f_r - f_y);
+    - numbers: g = sign(f - y) min(C, l / kappa(x, x)), ``l = max(0, |f - y| - insensitivity)``, for each output.
 
-    The coupling's pull adds to g.
+    The gradient of the coupling is added to g.
 
-    When a point x enters a full dictionary, the point r goes whose element, projected on a part of what stays, loses
-    least, and its projection stays. That part is
+    When a point x enters a full dictionary, one point r is removed, and its element W_r kappa(r, .) is replaced by its
+    projection on the span of some remaining elements. r is the point with the smallest projection error. The elements
+    to project on are
 
     - ``simple``: kappa(x, .) (BPA-S);
-    - ``nearest``: that, and the element nearest to r (BPA-NN);
-    - ``projecting``: all that stays (BPA-P), in O(M^2).
+    - ``nearest``: kappa(x, .) and the element nearest to r (BPA-NN);
+    - ``projecting``: all remaining elements (BPA-P), in O(M^2).
 
-    Points that neighbours or replay bring come with small weights, and may be the ones that go: where the element of
-    such a point loses least, projected on one element, that is what happens under simple and nearest.
+    Points from neighbours and from replay enter with small weights. Under ``simple`` and ``nearest`` such a point is
+    itself projected on one dictionary element, and does not enter, if that has the smallest error.
 
     Parameters
     ----------
     loss : Loss
-        The kind of targets, and the measured loss; no gradient is taken of it. absolute, hinge or multiclass_hinge.
+        absolute, hinge or multiclass_hinge. It sets the task and the measured risk; its gradient is not used.
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The paper's is 1.
+        eta, the step size: a number or a schedule, below 1 / regularization. The paper's is 1.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     insensitivity : float or "auto"
-        The error of a number that is none, not negative.
+        The largest error of a number that has no loss, nonnegative. "auto" is a tenth of the targets' standard
+        deviation on training data.
     budget_size : int
-        The most points of the dictionary, at least 1; 2 for nearest.
+        The largest number of dictionary points, at least 1; at least 2 for nearest.
     maintenance : str
         "simple", "nearest" or "projecting".
     aggressiveness : float or "auto"
-        C, the largest coefficient of a sample, positive; "auto" is 1 for classes, and for numbers the standard
-        deviation of the targets on training data.
+        C, the largest coefficient of a sample, positive. "auto" is 1 for classes, and the standard deviation of the
+        targets on training data for numbers.
     """
 
     budget_size: int = 50
@@ -255,7 +262,7 @@ class Bpa(MistakeDriven):
             budget_from(2).check("budget_size", self.budget_size)
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with the insensitivity and the aggressiveness that suit a sample of the data."""
+        """Return the learner with insensitivity and aggressiveness computed from a sample of the data."""
         learner = super().resolved(sample)
         if self.aggressiveness != "auto":
             return learner
@@ -263,21 +270,21 @@ class Bpa(MistakeDriven):
 
     @property
     def largest(self) -> float:
-        """C as a number; ValueError where it is a word."""
+        """C as a number; raises ValueError if it is still "auto"."""
         return resolved_value("aggressiveness", self.aggressiveness)
 
     slopes: ClassVar = staticmethod(hinge_steps)
 
     def rule_keys(self) -> tuple[float, ...]:
-        """Return the aggressiveness, the budget, and b, behind which a step's points are received."""
+        """Return the aggressiveness, the budget, and b: a step's points from index b on are received or replayed."""
         return self.largest, float(self.budget_size), float(self.batch_size)
 
     @property
     def State(self) -> Any:
-        """The arrays that the maintenance needs."""
+        """The state of the chosen maintenance."""
         return RULES[self.maintenance][0]
 
     @property
     def move(self) -> Any:
-        """Project the element that loses least."""
+        """The step with the chosen maintenance."""
         return RULES[self.maintenance][1]

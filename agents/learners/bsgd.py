@@ -1,4 +1,4 @@
-"""Budgeted stochastic gradient descent: a fixed number of points, kept by removal, projection or merging."""
+"""Budgeted stochastic gradient descent: removal, projection or merging bounds the number of points."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kernelswarm.refused_key import RefusedKey
 
 
 def remove(keys: tuple[float, ...], state: Any, at: At) -> Sum:
-    """Add the points, and let the smallest go, one by one."""
+    """Add the points, and remove the smallest elements one by one while there are too many."""
     points, weights = added(state.points, state.weights, at.points, at.weights)
     while len(points) > keys[0]:
         norms = squared_lengths(weights) * squares(at.kappa, points)
@@ -40,7 +40,7 @@ def remove(keys: tuple[float, ...], state: Any, at: At) -> Sum:
 
 
 def project(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
-    """Add the points, and while there are too many project on all but the smallest."""
+    """Add the points, and while there are too many project f on all elements except the smallest."""
     points, weights, factor, changes = state
     for n in range(len(at.points)):
         if not is_zero(at.weights, n):
@@ -56,21 +56,21 @@ def project(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
 
 
 STEPS = 16
-"""Of the golden section search: the place of the new point is then known to 5e-4 of the way between the two."""
+"""Steps of the golden section search; they locate the merged point to 5e-4 of the distance between the two points."""
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 @cached_njit
 def kept(h: float, logarithm: float, mine: float, other: float, both: float) -> float:
-    """Return ``||a_z||^2`` of the point at h, from ``log k``, ``||a_m||^2``, ``||a_n||^2`` and ``a_m.a_n``."""
+    """Return ``||a_z||^2`` of the merged point at h, from ``log k``, ``||a_m||^2``, ``||a_n||^2`` and ``a_m.a_n``."""
     first, second = math.exp(logarithm * (1.0 - h) ** 2), math.exp(logarithm * h**2)
     return mine * first**2 + other * second**2 + 2.0 * both * first * second
 
 
 @cached_njit
 def best_share(logarithm: float, mine: float, other: float, both: float) -> tuple[float, float]:
-    """Return the h in [0, 1] that makes ``||a_z||^2`` largest, by golden section search, and that."""
+    """Return the h in [0, 1] that maximises ``||a_z||^2``, by golden section search, and the maximum."""
     low, high = 0.0, 1.0
     left, right = high - GOLDEN, GOLDEN
     at_left, at_right = kept(left, logarithm, mine, other, both), kept(right, logarithm, mine, other, both)
@@ -93,17 +93,19 @@ def best_share(logarithm: float, mine: float, other: float, both: float) -> tupl
 
 @cached_njit
 def best_partner(weights: Array, place: int, row: Array) -> tuple[int, float, float]:
-    """Return the element n that merges best with m, at ``place``, the h of both, and the squared norm that is lost.
+    """Return the best partner n for merging with element m at ``place``, their h, and the squared error of the merge.
 
-    They become one at z = h x_m + (1 - h) x_n with the weight a_z = k^((1-h)^2) a_m + k^(h^2) a_n, k = kappa(x_m, x_n),
-    by which a_z kappa(z, .) is the projection of both; h in [0, 1] makes ||a_z|| largest. What is lost is, squared,
-    ||a_m||^2 + ||a_n||^2 + 2 k a_m.a_n - ||a_z||^2. ``row`` is the kernel between x_m and all elements, (M,).
+    The two elements become one at z = h x_m + (1 - h) x_n with the weight a_z = k^((1-h)^2) a_m + k^(h^2) a_n,
+    k = kappa(x_m, x_n). Then a_z kappa(z, .) is the projection of their sum on kappa(z, .). h in [0, 1] maximises
+    ||a_z||. The squared error is ||a_m||^2 + ||a_n||^2 + 2 k a_m.a_n - ||a_z||^2. ``row`` is the kernel between x_m and
+    all elements, (M,).
 
     One of k^((1-h)^2) and k^(h^2) is at most k^(1/4), and their product at most k^(1/2), so
 
         ||a_z||^2 <= max(||a_m||^2, ||a_n||^2) + k^(1/2) (min(||a_m||^2, ||a_n||^2) + 2 max(a_m.a_n, 0))
 
-    and only partners that by this bound may lose less than the best so far are searched, the most promising first.
+    Partners are searched only if by this bound their error may be below the smallest error so far; the partner with the
+    best bound comes first.
     """
     norms, products = squared_lengths(weights), np.zeros(len(weights))
     for n in range(len(weights)):
@@ -129,7 +131,7 @@ def best_partner(weights: Array, place: int, row: Array) -> tuple[int, float, fl
 
 
 def merge(keys: tuple[float, ...], state: Any, at: At) -> Sum:
-    """Add the points, and while there are too many merge the smallest with its best partner."""
+    """Add the points, and while there are too many merge the smallest element with its best partner."""
     points, weights = added(state.points, state.weights, at.points, at.weights)
     while len(points) > keys[0]:
         m = int(np.argmin(squared_lengths(weights)))  # kappa(x, x) of the gaussian kernel is 1
@@ -150,12 +152,13 @@ MOVES = {"removal": remove, "projection": project, "merging": merge}
 class Bsgd(NumpyLearner):
     """Budgeted stochastic gradient descent (Wang, Crammer and Vucetic, JMLR 2012).
 
-    While a step leaves more than ``budget_size`` points, the one with the least ||W_m||^2 kappa(x_m, x_m) goes:
+    While there are more than ``budget_size`` points after a step, the point m with the smallest
+    ||W_m||^2 kappa(x_m, x_m) is removed:
 
-    - ``removal``: with its weight;
-    - ``projection``: the others are refitted to f, which changes f least of all that leave this point out;
-    - ``merging``: with the point at which a single one between the two stands best for both, and that one comes in
-      its place. For the gaussian kernel only.
+    - ``removal``: its element is dropped;
+    - ``projection``: f is projected on the span of the other points, which is the smallest change of f without point m;
+    - ``merging``: point m and a second point are replaced by one point between them, and the second point is chosen for
+      the smallest error. For the gaussian kernel only.
 
     Parameters
     ----------
@@ -164,13 +167,13 @@ class Bsgd(NumpyLearner):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     budget_size : int
-        The most points of the dictionary, at least 1; 2 for merging.
+        The largest number of dictionary points, at least 1; at least 2 for merging.
     maintenance : str
         "removal", "projection" or "merging".
     """
@@ -199,12 +202,12 @@ class Bsgd(NumpyLearner):
 
     @property
     def State(self) -> Any:
-        """The arrays that the maintenance needs."""
+        """The state of the chosen maintenance."""
         return FactorState if self.maintenance == "projection" else Sum
 
     @property
     def move(self) -> Any:
-        """Remove, project or merge the smallest element."""
+        """The step with the chosen maintenance."""
         return MOVES[self.maintenance]
 
 
@@ -212,7 +215,7 @@ class Bsgd(NumpyLearner):
 
 
 class TossedState(NamedTuple):
-    """A kernel sum, and how often the coin was tossed."""
+    """A kernel sum, and the number of coin tosses so far."""
 
     points: Array
     weights: Array
@@ -220,7 +223,7 @@ class TossedState(NamedTuple):
 
 
 def toss(keys: tuple[float, ...], state: Any, at: At) -> TossedState:
-    """Add the points, and toss a coin for each that is one too many."""
+    """Add the points, and toss a coin for each point beyond the limit."""
     budget, growth, first, second = keys
     before, tosses = max(float(len(state.points)), budget), state.tosses
     points, weights = added(state.points, state.weights, at.points, at.weights)
@@ -239,9 +242,10 @@ def toss(keys: tuple[float, ...], state: Any, at: At) -> TossedState:
 class Npbsgd(NumpyLearner):
     """Budgeted stochastic gradient descent whose budget grows with the data (after Le, Nguyen, Nguyen, Phung, 2016).
 
-    A step that leaves more points than there were, and more than ``budget_size``, tosses a coin for each of them: with
-    probability ``growth`` it stays, and the model order grows; otherwise the element of least Hilbert norm goes. So
-    from ``budget_size`` on the order grows by ``growth`` points a sample, and growth = 0 is `bsgd` with removal.
+    The limit is ``budget_size`` points, or the number of points before the step if that is larger. For each point
+    beyond the limit a coin is tossed: with probability ``growth`` the model order grows by one; otherwise the element
+    of smallest Hilbert norm is removed. Beyond ``budget_size`` the order thus grows by ``growth`` points per sample on
+    average. growth = 0 is `bsgd` with removal.
 
     Parameters
     ----------
@@ -250,17 +254,17 @@ class Npbsgd(NumpyLearner):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     budget_size : int
-        The points up to which nothing is removed, at least 1.
+        The number of points up to which nothing is removed, at least 1.
     growth : float
-        The probability, in [0, 1], that a further point costs none of the others its place.
+        The probability, in [0, 1], that a new point is added without a removal.
     seed : int or "auto"
-        Seed of the coins, as of `random_features`.
+        Seed of the coin tosses; see `random_features`.
     """
 
     budget_size: int = 50
@@ -277,5 +281,5 @@ class Npbsgd(NumpyLearner):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The budget, the probability of a point to stay, and the key of the coins."""
+        """The budget, the growth probability, and the key of the coin tosses."""
         return float(self.budget_size), self.growth, *key_of(seed_of(self.seed))

@@ -1,4 +1,4 @@
-"""The common parts of learners by second-order steps: the ridge, and their move by a pull."""
+"""The common parts of second-order learners: the ridge, the terms of a step, and the posterior variance."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.2
-"""The ridge that "auto" stands for. Targets that are numbers take the first at least, noisy ones more. Classes
-that can be separated ask for functions of large norm, and take the second at least, those that overlap more; squared
-hinges for no larger ones than their margin does: of .05 to .8 this erred least, or next to least, on ten sets
-(docs/estimators.md)."""
+"""Ridges for "auto". For numbers the first is the lower bound, and noisier targets get more. For classes the second is
+the lower bound, since separable classes need functions of large norm; overlapping classes get more. Squared hinges,
+whose margin bounds the norm, always get the third: among .05 to .8 it had the smallest or second smallest error on ten
+data sets (docs/estimators.md)."""
 
 OVERLAP = 0.25
-"""Of the ratio of noise to signal, the ridge of logistic losses. Their curvature falls where a class is sure, so that
-samples weigh less than the squares of a regression on classes: of .06 to 1 this risked least, or within 5% of it."""
+"""The ridge of logistic losses as a multiple of the noise-to-signal ratio. Their curvature is small where a class is
+nearly certain, so that samples weigh less than in a squared regression on class indicators. Among .06 to 1 this value
+had the smallest risk, or one within 5% of it."""
 
 
 class CertainDescent(Descent):
-    """A learner that carries how certain its function is: the factor of a regularised least-squares problem."""
+    """A learner that stores the factor of a regularised least-squares problem, and so the posterior of its function."""
 
     ridge: float | Literal["auto"]
     forgetting: float | Literal["auto"]
@@ -54,22 +55,22 @@ class CertainDescent(Descent):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number: the ridge "auto", but of squared hinges."""
+        """The keys to be resolved from data: the ridge if it is "auto", except for squared hinges."""
         return ("ridge",) if self.ridge == "auto" and not self._margins else ()
 
     @property
     def _margins(self) -> bool:
-        """Whether the loss ends at a margin, which says how large functions are, whatever the noise."""
+        """Whether the loss is a squared hinge, whose margin determines the size of the function."""
         return self.loss.task != "regression" and self.loss.curvature > 1.0
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with the ridge that the noise of a sample asks for.
+        """Return the learner with the ridge computed from the noise in a sample of the data.
 
-        Where noise and function are Gaussian processes, r times as large the one as the other, kernel ridge regression
-        with the ridge r is the best predictor (`noise_ratio`). It is at least that of targets without noise: with less,
-        what is known is held so firmly that neighbours no longer move it. Of classes the process regresses on their
-        indicators, and logistic losses take a quarter of r. The least ridge is in units of what the kernel has beside a
-        trend, which is as good as known after a few samples.
+        If function and noise are Gaussian processes whose variances have the ratio 1 to r, kernel ridge regression with
+        the ridge r is the best predictor (`noise_ratio`). The ridge has a lower bound: with a smaller one the function
+        is so certain that neighbours no longer change it. For classes, r is estimated by regression on the class
+        indicators, and logistic losses use a quarter of r. The lower bound is in units of the kernel without its trend,
+        because the trend is almost certain after a few samples.
         """
         kernel = self.kernel
         seen = replace(
@@ -83,22 +84,22 @@ class CertainDescent(Descent):
 
     @property
     def adaptive(self) -> bool:
-        """Whether the factor of forgetting is found during the run."""
+        """Whether the forgetting factor is adapted during the run."""
         return self.forgetting == "auto"
 
     @property
     def share(self) -> float:
-        """beta, and 0 where it is found during the run."""
+        """beta; 0 if it is adapted during the run."""
         return 0.0 if self.forgetting == "auto" else float(self.forgetting)
 
     @property
     def linear(self) -> bool:
-        """False: how far a sample moves the function depends on the knowledge there."""
+        """False, because the effect of a sample depends on the posterior variance at its point."""
         return False
 
     @property
     def penalty(self) -> float:
-        """lambda, in the unit of the loss."""
+        """lambda, in units of the loss."""
         ridge = self.ridge
         if ridge == "auto":
             of_classes = RIDGE_OF_MARGINS if self._margins else RIDGE_OF_CLASSES
@@ -107,17 +108,17 @@ class CertainDescent(Descent):
 
     @property
     def of_weight_one(self) -> float:
-        """The curvature of a sample of weight 1 where the loss is weighted, and 0."""
+        """The curvature of a sample of weight 1 if the loss is weighted, otherwise 0."""
         return self.loss.curvature if isinstance(self.loss, Weighted) else 0.0
 
     @property
     def reach(self) -> float:
-        """The factor from the weight ``eta / b`` of a pull to 1, that of a sample in the sum."""
+        """The factor that turns the weight ``eta / b`` of a pull into 1, the weight of a sample in the sum."""
         return self.batch_size / self.step_size.largest
 
     @property
     def gaussian(self) -> bool:
-        """Whether the function is the posterior mean of a Gaussian process: squares of numbers, with a ridge."""
+        """Whether the function is the posterior mean of a Gaussian process: squared loss of numbers and a ridge."""
         return self.loss.task == "regression" and self.loss.quadratic and self.penalty > 0.0
 
     def terms(
@@ -128,7 +129,7 @@ class CertainDescent(Descent):
         Returns
         -------
         tuple
-            Whether neighbours pull; the weights of a first-order step, and of the pulls alone, (N, C); the curvatures
+            Whether there are pulls; the weights of a first-order step, and of the pulls alone, (N, C); the curvatures
             (n,) and the aims ``f - l' / r`` (n, C) of own samples.
         """
         count = len(targets)
@@ -149,7 +150,7 @@ def check_certain(learner: CertainDescent) -> None:
     if learner.ridge == 0.0 and not loss.quadratic:
         raise RefusedKey("loss", "is not quadratic, and its curvature can vanish: with it ridge must be positive", loss)
     if not loss.curvature > 0.0:
-        other = "polk" if grid_of(loss) is None else "spppot"  # which alone takes a loss with an integral
+        other = "polk" if grid_of(loss) is None else "spppot"  # the only learner for losses with an integral
         raise RefusedKey(
             "loss",
             "has no curvature, and second-order steps divide by it: use squared, huber, "
@@ -169,12 +170,12 @@ def check_certain(learner: CertainDescent) -> None:
 LONG_LOOPS = True
 
 ROWS = 1024
-"""Points whose kernel rows are made at a time."""
+"""The number of points whose kernel rows are computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The variance of a function's values, and of the targets' noise.
+    """The posterior variance of a function's values, and the variance of the targets' noise.
 
     The function is the posterior mean of a Gaussian process whose prior has the covariance kappa / ridge, in units of
     the noise's variance. With the kernel rows k of the dictionary, H the curvature of the risk so far, and z the image
@@ -182,9 +183,9 @@ class Posterior:
 
         v(x) = scale (k' inv(H) k + (kappa(x, x) - z'z) / lambda)
 
-    Far from all that was seen that is the prior's. Of a function of features phi, ``v(x) = scale phi' inv(H) phi``.
-    The values have the variance ``v(x) noise``, targets ``(1 + v(x)) noise`` (Rasmussen and Williams 2006, eq. 2.26 and
-    8.14).
+    Far from all samples v(x) is the prior variance. For a function of features phi, ``v(x) = scale phi' inv(H) phi``.
+    The function's values have the variance ``v(x) noise``, and targets have the variance ``(1 + v(x)) noise``
+    (Rasmussen and Williams 2006, eq. 2.26 and 8.14).
 
     Parameters
     ----------
@@ -197,17 +198,17 @@ class Posterior:
     ridge : float
         lambda, above 0.
     scale : float
-        What turns the inverse curvature into units of the noise's variance: the second derivative of the loss.
+        The second derivative of the loss, which converts inverse curvatures into units of the noise variance.
     noise : Array
-        The noise's variance of each output, (C,), in the learner's units; NaN of a node that drew no samples of its
-        own, whatever neighbours taught it: v is then all that is known.
+        The noise variance of each output, (C,), in the learner's units. It is NaN for a node without samples of its
+        own, even if neighbours taught it values: then only v is known.
     levels : Array, optional
-        Where the noise varies with the input, (3 + M, C): a shift, the least and the greatest logarithm of its variance
-        over ``noise``, and the weights of that logarithm's rows of kernels, see `varying_noise`. It is the shift plus
-        ``rows(x) @ weights`` within the two.
+        The noise as a function of the input, (3 + M, C): a shift, the smallest and the largest allowed log ratio, and
+        weights. The logarithm of the noise variance over ``noise`` is the shift plus ``rows(x) @ weights``, clipped to
+        the two bounds; see `varying_noise`.
     beyond : Array, optional
-        (3,): the excess of the prior's variance, the share of it that samples leave to points like them, and the ridge
-        of the function; see `apart_from`.
+        (3,): the excess of the prior variance, the level of the remaining share at points like the samples, and the
+        ridge of the function; see `apart_from`.
     """
 
     function: Any
@@ -237,17 +238,18 @@ class Posterior:
         return found
 
     def apart_from(self, points: Array, times: float = 1.0) -> Posterior:
-        """Return it with the prior's own variance apart from ``points`` (n, p), the samples or some of them.
+        """Return a copy with the function's own prior variance far from ``points`` (n, p), some or all of the samples.
 
-        A ridge has a least value, so that with little noise the prior that it stands for varies less than the function
-        does. Samples leave of the prior in the direction of each eigenvalue g of their Gram operator S the share
-        ``r = lambda / (l'' g + lambda)``, and a function with P times the noise's variance has the squared norm
+        The ridge has a lower bound. With little noise the prior that corresponds to it therefore has a smaller variance
+        than the function. Let g be an eigenvalue of the samples' Gram operator S. In its direction, samples reduce the
+        prior to the fraction ``r = lambda / (l'' g + lambda)``, and a function whose prior variance is P times the
+        noise variance has the expected squared norm
 
             E ||f||^2 / noise = P tr((1 - r)^2) + tr((1 - r)^2 / g)
 
-        by which P is found. The mean square error of f at x is larger by ``(P - l'' / lambda) q(x)`` with ``q(x) =
-        ||r kappa(x, .)||^2``. The noise that errors show contains that of points like the samples: what counts is q
-        above its 95% quantile there.
+        P is computed from this equation. The mean squared error of f at x is then larger by
+        ``(P - l'' / lambda) q(x)`` with ``q(x) = ||r kappa(x, .)||^2``. The noise estimate already contains
+        this excess at points like the samples. So only the part of q above its 95% quantile at ``points`` counts.
         """
         assert self.factor is not None
         ridge, weights = self.ridge / times, self.function.weights
@@ -275,7 +277,7 @@ class Posterior:
         return found
 
     def noise_ratio(self, points: Array) -> Array:
-        """Return the noise's variance at ``points`` (n, p) over ``noise``: (n, C), 1 where it is constant."""
+        """Return the noise variance at ``points`` (n, p) divided by ``noise``, (n, C); 1 if the noise is constant."""
         if self.levels is None:
             return np.ones((len(points), len(self.noise)))
         shift, least, greatest = self.levels[:3]
@@ -284,33 +286,34 @@ class Posterior:
 
     @property
     def knows_noise(self) -> bool:
-        """Whether the noise is known, so that v turns into variances of values and targets."""
+        """Whether the noise is known, so that v can be converted into variances of values and targets."""
         return bool(np.isfinite(self.noise).all())
 
     def thinned(self, times: float) -> Posterior:
-        """Return the variance where each sample was counted so many times, at least 1, and should count once.
+        """Return the variance for samples that were counted ``times`` times each, at least 1, and should count once.
 
-        With S the curvature of the samples that differ, ``inv(S + lambda K / times)`` stands for ``inv(S + lambda K)``
-        in the dictionary's span: it is no smaller, and hardly larger where samples are.
+        With the curvature S of the distinct samples, ``inv(S + lambda K)`` is approximated by
+        ``inv(S + lambda K / times)`` in the dictionary's span. The approximation is never smaller, and hardly larger
+        near samples.
         """
         return self if times == 1.0 else replace(self, root=self.root / math.sqrt(times))
 
     def following(self, points: Array, errors: Array) -> Posterior:
-        """Return it with the noise that the newest errors (n, C) before their steps show at ``points`` (n, p)."""
+        """Return a copy whose noise is fitted to the newest errors (n, C), before their steps, at ``points`` (n, p)."""
         levels = varying_noise(self, points, errors, np.ones(len(points)))
         if levels is None:
             return self
         return replace(self, levels=calibrated(replace(self, levels=levels), points, errors))
 
     def leverage(self, points: Array, weights: Array) -> Array:
-        """Return how far the function at each of its samples follows that sample's target, (n,), in [0, 1).
+        """Return the leverages of the samples, (n,), in [0, 1).
 
-        With z_i the image of sample i in the span of the dictionary, and its weight w_i,
+        With the image z_i of sample i in the span of the dictionary, and its weight w_i,
 
             h_i = w_i z_i' inv(sum_n w_n z_n z_n' + lambda / scale I) z_i
 
-        Left out of the fit, sample i has the residual ``(y_i - f(x_i)) / (1 - h_i)``. H itself is not taken: of a point
-        that has entered late it holds the projections of earlier samples alone.
+        The leave-one-out residual of sample i is ``(y_i - f(x_i)) / (1 - h_i)``. H itself is not used, because for a
+        point that entered late it contains only the projections of earlier samples.
         """
         images = np.sqrt(weights)[:, np.newaxis] * self.images(points)
         known = images.T @ images
@@ -319,12 +322,12 @@ class Posterior:
         return found
 
     def images(self, points: Array) -> Array:
-        """Return the images of ``kappa(x, .)`` in an orthonormal basis of the span, (n, M); features as they are."""
+        """Return the coordinates of projected ``kappa(x, .)`` in an orthonormal basis, (n, M), or the features."""
         rows = self._rows(points)
         return rows if self.factor is None else rows @ np.tril(self.factor).T
 
     def ignorance(self, points: Array) -> Array:
-        """Return the posterior over the prior deviation at ``points`` (n, p): (n,), 1 far from all samples."""
+        """Return the ratio of posterior to prior standard deviation at ``points`` (n, p), (n,); 1 far from samples."""
         if self.factor is None:
             features = self._rows(points)
             prior = np.sum(features * features, axis=1) / self.ridge
@@ -334,17 +337,17 @@ class Posterior:
         return found
 
     def _rows(self, points: Array) -> Array:
-        """Return the matrix whose triangle is R, (n, M): features, or kernel rows."""
+        """Return the features or the kernel rows of points, (n, M), to which R refers."""
         function = self.function
         found: Array = function.features(points) if hasattr(function, "features") else function.rows(points)
         return found
 
     def arrays(self) -> dict[str, Array]:
-        """Return its arrays beside the function, by their names in models.
+        """Return the arrays, without the function's, by their names in models.
 
-        ``posterior_root`` and ``posterior_factor`` are the triangles, row by row, (M (M + 1) / 2,), the second without
-        entries for a function of features; ``posterior_units`` ridge and scale, ``posterior_noise`` the noise (C,),
-        ``posterior_levels`` the levels where it varies, and ``posterior_beyond`` what `apart_from` has found.
+        ``posterior_root`` and ``posterior_factor`` are the triangles, row by row, (M (M + 1) / 2,); the second is empty
+        for a function of features. ``posterior_units`` holds ridge and scale, ``posterior_noise`` the noise (C,). If
+        present, ``levels`` and ``beyond`` are ``posterior_levels`` and ``posterior_beyond``.
         """
         upper = np.triu_indices(len(self.root))
         factor = np.zeros(0) if self.factor is None else self.factor.T[upper]
@@ -355,12 +358,12 @@ class Posterior:
 
     @classmethod
     def from_arrays(cls, function: Any, arrays: Mapping[str, Array]) -> Posterior:
-        """Rebuild what :meth:`arrays` was taken of, beside its function.
+        """Rebuild the posterior of a function from the result of :meth:`arrays`.
 
         Raises
         ------
         ValueError
-            An array is missing, or does not have the function's size.
+            If an array is missing, or does not have the function's size.
         """
         missing = [name for name in NAMES if name not in arrays]
         if missing:
@@ -392,14 +395,14 @@ class Posterior:
 
 
 def target_variance(known: PredictiveVariance, points: Array) -> Array:
-    """Return the variance of a target at ``points`` (n, p), (n, C): of the function's value and of the noise."""
+    """Return the variance of targets at ``points`` (n, p): value variance plus noise variance, (n, C)."""
     ratio = known.noise_ratio(points) if isinstance(known, Posterior) else 1.0
     found: Array = (ratio + known.variance(points)[:, np.newaxis]) * known.noise
     return found
 
 
 PREFIX = "posterior_"
-"""Before the names of the arrays of a posterior."""
+"""The prefix of the names of a posterior's arrays."""
 
 NAMES = tuple(f"{PREFIX}{name}" for name in ("root", "factor", "units", "noise"))
 NOISE = NAMES[-1]
@@ -414,7 +417,7 @@ def _triangle(packed: Array, order: int) -> Array:
 
 @cached_njit
 def of_kernels(root: Array, factor: Array, rows: Array, diagonal: ReadOnly, ridge: float, variances: Array) -> None:
-    """Fill in the uncertainty of each point by itself, (n,); ``rows`` (n, M) are its kernel rows."""
+    """Fill in the uncertainty of each point, (n,), from the points' kernel rows, ``rows`` (n, M)."""
     order, own = len(root), np.empty((1, 1))
     for n in range(len(variances)):
         own[0, 0] = diagonal[n]
@@ -424,7 +427,7 @@ def of_kernels(root: Array, factor: Array, rows: Array, diagonal: ReadOnly, ridg
 
 @cached_njit
 def of_features(root: Array, rows: Array, variances: Array) -> None:
-    """Fill in ``phi' inv(R'R) phi``, (n,), for features (n, M), which are used up."""
+    """Fill in ``phi' inv(R'R) phi``, (n,), for features (n, M); the features are overwritten."""
     order = len(root)
     for n in range(len(variances)):
         row = line(rows, n * order, order)

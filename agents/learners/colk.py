@@ -32,9 +32,9 @@ from kernelswarm.ranges import words_of
 
 
 class ColkState(PolkState):
-    """A POLK learner's state, the center of the dispersion, and the function before the last step.
+    """State of a POLK learner, with the center of the dispersion and the function before the last step.
 
-    Where pairs slide, the last sample too.
+    With sliding pairs it also holds the last sample.
     """
 
     __slots__ = ("kept", "previous", "vector")
@@ -44,7 +44,7 @@ class ColkState(PolkState):
         self.previous = KernelSum(function.kernel, function.inputs, function.outputs)
         self.kept = KeptSample(function.inputs, function.outputs)
         self.vector: Array | None = None
-        """The vector that holds all of these during compiled steps."""
+        """The vector that holds the whole state during compiled steps."""
         self.center = math.nan
 
     @property
@@ -54,8 +54,8 @@ class ColkState(PolkState):
 
     @property
     def center(self) -> float:
-        """The center g as the last step had it; NaN before the first pair."""
-        return float(self.previous.storage[0])  # where compiled steps keep it
+        """The center g of the last step; NaN before the first pair."""
+        return float(self.previous.storage[0])  # compiled steps store it there
 
     @center.setter
     def center(self, center: float) -> None:
@@ -66,22 +66,22 @@ class ColkState(PolkState):
 class Colk(Polk):
     """Compositional, risk-aware functional stochastic gradient descent with destructive KOMP (COLK algorithm 1).
 
-    It minimises the mean loss plus nu times a dispersion D of the loss (COLK eq. 12; SURVEY eq. 8),
+    The objective is the mean loss plus nu times a dispersion D of the loss (COLK eq. 12; SURVEY eq. 8),
 
         min_f  E[l(f(x), y)] + nu D[l(f(x), y)] + lambda / 2 ||f||^2
 
-    Samples 2k and 2k + 1 of a round are a pair (x, y), (x', y'), independent since they are drawn one after the other.
-    The second tracks g, the mean loss, and a step is the mean over the pairs of (COLK eq. 47)
+    Samples 2k and 2k + 1 of a round form a pair of independent samples (x, y), (x', y'). The second sample updates g,
+    the tracked mean loss. A step is the mean over the pairs of (COLK eq. 47)
 
         f~ = (1 - eta lambda) f - eta { l'(f(x), y) kappa(x, .)
                  + nu d'(l(f(x), y) - g) [ l'(f(x), y) kappa(x, .) - l'(f(x'), y') kappa(x', .) ] }
 
-    and is compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. Where pairs slide, each sample is the
-    second of a pair and then the first of the next, and a step is the mean over as many pairs as there are samples; the
-    last sample of a round is kept for the next, whose first pair it begins. Under a protocol the coupling acts at all
-    samples of the round. With nu = 0 and no coupling, second samples change nothing: this is POLK on the first ones, to
-    the bit up to 32 inputs. The implicit step takes the coupling and a quadratic mean loss at the new function; the
-    dispersion stays explicit.
+    and is compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. With sliding pairs, each sample is the
+    second of one pair and the first of the next, so that there are as many pairs as samples; the last sample of a
+    round is kept, and begins the first pair of the next round. Under a protocol the coupling acts at all samples of the
+    round. With nu = 0 and no coupling, second samples have no effect: the learner is POLK on the first samples, equal
+    to the bit for up to 32 inputs. In the implicit step the coupling and a quadratic mean loss are taken at the new
+    function; the dispersion stays explicit.
 
     Parameters
     ----------
@@ -90,26 +90,26 @@ class Colk(Polk):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The default is half of "auto", since the first sample of
-        a pair counts for both, and since a sample of two sliding pairs is learned from twice.
+        eta, the step size: a number or a schedule, below 1 / regularization. The default is
+        half of "auto": the first sample of a disjoint pair counts twice, and a sliding sample is used in two pairs.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        The samples that a node draws in a round, two for each pair: even, unless pairs slide.
+        The number of samples that a node draws per round; even for disjoint pairs.
     budget : Budget
-        The rule for the compression error eps, as for POLK; ``{ quadratic = K }`` is the published one.
+        The rule for the compression error eps, as for POLK; the paper's rule is ``{ quadratic = K }``.
     dispersion : Dispersion
         D: variance, central_moments, semivariance or cvar.
     dispersion_weight : float or "auto"
-        nu, not negative. "auto": such that the dispersion multiplies the loss's derivatives by 1/2 to 3/2, also where
-        the loss is four times as large as any of f = 0 on training data, in whatever unit the targets are.
+        nu, nonnegative. With "auto" the dispersion multiplies the loss's derivatives by a factor from 1/2 to 3/2, for
+        all losses up to four times the largest loss of f = 0 on training data. It does not depend on the targets' unit.
     tracking : str
         "difference" (COLK eq. 20) or "average" (SURVEY eq. 11): how g follows the mean loss.
     tracking_rate : Schedule
         beta in (0, 1], a number or a schedule.
     pairs : str
-        "disjoint": two fresh samples for each pair, as the theorems have it. "sliding": a pair for each sample, the
-        first of which was drawn before, and is known to f and g.
+        "disjoint": each pair has two new samples, as the theorems assume. "sliding": each new sample forms a pair with
+        the sample before it, from which f and g have already learned.
     """
 
     step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
@@ -132,12 +132,12 @@ class Colk(Polk):
     automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with the weight that suits a sample of the data."""
+        """Return the learner with the dispersion weight computed from a sample of the data."""
         return replace(self, dispersion_weight=self.composition.fitted_weight(sample))
 
     @property
     def strengths(self) -> dict[str, float]:
-        """The key that makes the dispersion's pull stronger, with its value."""
+        """The key that scales the gradient of the dispersion, with its value."""
         return weight_strengths(self.dispersion_weight)
 
     @cached_property
@@ -149,7 +149,7 @@ class Colk(Polk):
 
     @property
     def gain(self) -> float | None:
-        """The supremum of kappa(x, x); twice that where pairs are disjoint, whose first sample counts for both."""
+        """The supremum of kappa(x, x); twice that for disjoint pairs, because their first sample counts twice."""
         if self.kernel.supremum is None or self.pairs == "sliding":
             return self.kernel.supremum
         return 2.0 * self.kernel.supremum
@@ -162,9 +162,9 @@ class Colk(Polk):
     step = calling.step
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
-        """Return POLK's arrays, the ``center`` g, NaN before the first pair, and the function before the last step.
+        """Return POLK's arrays, the ``center`` g (NaN before the first pair) and the function before the last step.
 
-        Where pairs slide, the sample that is kept too.
+        With sliding pairs the kept sample is included.
         """
         assert isinstance(state, ColkState)
         found = {f"previous_{name}": array for name, array in state.previous.arrays().items()}
@@ -183,5 +183,5 @@ class Colk(Polk):
 
     @property
     def compiled(self) -> CompiledColk:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledColk(self) if self.pairs == "disjoint" else CompiledSlidingColk(self)

@@ -1,4 +1,4 @@
-"""COLK's step in compiled code: POLK's along other coefficients, with a tracked center."""
+"""COLK's step in compiled code: POLK's step along other coefficients, with a tracked center."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 
 PREVIOUS = 5
-"""Among a state's integers, after POLK's, the points of the function before the last step."""
+"""Index, among a state's integers, of the order of the function before the last step; after POLK's integers."""
 
 
 @cached_njit
 def _center(given: GradientArguments, losses: Array) -> float:
-    """Return g in the step to come, and fill in the losses (n,)."""
+    """Return g for the next step, and fill in the losses (n,)."""
     numbers, storage, scratch, values = given.numbers, given.storage, given.scratch, given.values
     capacity, inputs, (own, outputs) = given.counts[CAPACITY], given.points.shape[1], values.shape
     first, order, seconds = length_of(capacity, inputs, outputs), given.counts[PREVIOUS], own // 2
@@ -56,13 +56,14 @@ def _center(given: GradientArguments, losses: Array) -> float:
 
 @cached_njit
 def _next_center(given: GradientArguments) -> float:
-    """Return g in the step to come; apart from the step, which counts no references since it makes no array."""
+    """Return g for the next step; a separate function, because the step is compiled without reference counting and
+    must not allocate arrays."""
     return _center(given, np.empty(len(given.values)))
 
 
 @inline_always
 def look_back(storage: Array, counts: Integers, inputs: int, outputs: int) -> None:
-    """Make of the function the one before the last step."""
+    """Copy the current function to the function before the last step."""
     capacity, order = counts[CAPACITY], counts[ORDER]
     first = length_of(capacity, inputs, outputs)
     dictionary, weights, _, _ = tables(storage, capacity, inputs, outputs)
@@ -109,7 +110,7 @@ class CompiledColk(CompiledPair):
         return gradient
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the room, in numbers, for POLK's working memory, the kept points, and the earlier values."""
+        """Return the size, in numbers, of POLK's working memory, the kept points, and the earlier values."""
         kept = points * (state.function.inputs + 2)
         earlier = points * (state.function.inputs + state.function.outputs + capacity)
         polk = super().scratch(state, capacity, points)
@@ -128,21 +129,21 @@ class CompiledColk(CompiledPair):
 
 # COLK's step in compiled code where pairs slide: the last sample of the batch before is the first of a pair.
 #
-# That sample lies behind both functions, and is evaluated within the gradient and the step: who runs the steps does not
-# know of it. It may enter the dictionary besides the points of the step, so that a state says that it has room for one
-# point less than there is.
+# That sample is stored after both functions, and is evaluated within the gradient and the step; the caller of the step
+# does not know of it. It may enter the dictionary in addition to the points of the step, so that a state reports room
+# for one point less than there is.
 
 KEPT = 6
-"""Among a state's integers, after COLK's, the length of the target of the kept sample; 0 for none."""
+"""Index of the kept sample's target length, 0 without a sample, among a state's integers; it follows COLK's."""
 
 
 @cached_njit
 def slid(joined: Joined, implicit: bool, own: int, before: int, curvature: float) -> int:
-    """Weigh the points of a step on sliding pairs, ``before`` kept ones and ``own`` behind them; returns how many stay.
+    """Weigh the points of a step on sliding pairs, ``before`` kept points, then ``own`` samples; returns the new count.
 
     An implicit step takes the mean loss, whose ``curvature`` is part of the stiffness of own samples, at the new
-    function in the first samples of pairs only: in the kept one, and not in the last. That is left out where nothing
-    moves along it. What stays moves up in its own arrays.
+    function in the first samples of pairs only: including the kept sample, and without the last sample. The last sample
+    is left out if its coefficient and its coupling are 0. The remaining points move up within their own arrays.
     """
     points, rows, gradients, rates, stiffness = joined
     coupled = stiffness[before] - curvature if implicit else 0.0
@@ -172,7 +173,7 @@ def slid(joined: Joined, implicit: bool, own: int, before: int, curvature: float
 
 @inline_always
 def _place_of_kept(capacity: int, inputs: int, outputs: int) -> int:
-    """Return where in the storage the sample lies that is kept."""
+    """Return the index of the kept sample in the storage."""
     return length_of(capacity, inputs, outputs) + OWN + capacity * (inputs + outputs)
 
 
@@ -185,7 +186,7 @@ def _paired(
     aims: Array,  # (m, q) their targets, filled in
     losses: Array,  # (m,) filled in
 ) -> float:
-    """Put the kept sample before the others; returns g of the next step."""
+    """Put the kept sample before the others; returns g for the next step."""
     numbers, storage, counts = given.numbers, given.storage, given.counts
     points, values, targets = given.points, given.values, given.targets
     capacity, inputs, outputs, size = counts[CAPACITY], points.shape[1], values.shape[1], len(paired)
@@ -248,13 +249,13 @@ def sliding_step(given: StepArguments) -> float:
 
 @inline_always
 def _behind(rows: Array, before: int) -> Array:
-    """Return the rows behind the first ones."""
+    """Return the rows after the first ``before`` rows."""
     return table(rows, before * rows.shape[1], len(rows) - before, rows.shape[1])
 
 
 @inline_always
 def _room_for(given: StepArguments, behind: int, most: int) -> Joined:
-    """Return room for so many points of a step, in its scratch."""
+    """Return arrays for up to ``most`` points of a step, in its scratch."""
     scratch, inputs, columns, outputs = given.scratch, given.points.shape[1], given.rows.shape[1], given.values.shape[1]
     rows = behind + most * inputs
     gradients = rows + most * columns
@@ -297,7 +298,7 @@ def _slide_on(given: StepArguments, joined: Joined, before: int, work: Array) ->
 
 
 class CompiledSlidingColk(CompiledColk):
-    """The functions and numbers of COLK on sliding pairs for compiled rounds: the kept sample lies last."""
+    """Functions and numbers of COLK on sliding pairs for compiled rounds; the kept sample is stored last."""
 
     step = staticmethod(sliding_step)
 
@@ -309,17 +310,17 @@ class CompiledSlidingColk(CompiledColk):
         return super().length(state, capacity) + len(state.kept.numbers)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the room, in numbers, for POLK's working memory, the points of a step, and the earlier values."""
+        """Return the size, in numbers, of POLK's working memory, the points of a step, and the earlier values."""
         function, most = state.function, points + 1
         polk = 5 * capacity + most * most
         return int(polk + most * (function.inputs + 2 * function.outputs + 2 * capacity + 2) + capacity)
 
     def order(self, state: Any) -> int:
-        """Return the number of dictionary points of the larger function, and one more for the sample."""
+        """Return the number of dictionary points of the larger function, plus one for the kept sample."""
         return super().order(state) + 1
 
     def reserve(self, state: Any, points: int) -> int:
-        """Make room for more points, and for the sample; returns the capacity."""
+        """Make room for more points and the kept sample; returns the capacity."""
         capacity = super().reserve(state, points + 1)
         if not np.may_share_memory(state.vector, state.kept.numbers):
             self.move(state, np.zeros(self.length(state, capacity)), capacity)
@@ -339,16 +340,16 @@ class CompiledSlidingColk(CompiledColk):
         state.kept.width = int(counts[KEPT])
 
 
-# The sample that is kept from one step for the next, where every sample is a pair with the one before.
+# The sample that is kept for the next step, in which it forms a pair with the first new sample.
 
 
 class KeptSample:
-    """The last sample of the batch before, in one vector as compiled steps want it: its point, then its target.
+    """The last sample of the previous batch, in one vector as compiled steps require: its point, then its target.
 
     Parameters
     ----------
     inputs, outputs : int
-        p, the dimension of a point, and C, which no target exceeds in length.
+        p, the dimension of a point, and C, the largest length of a target.
 
     Attributes
     ----------
@@ -367,16 +368,16 @@ class KeptSample:
 
     @property
     def points(self) -> Array:
-        """The point, (1, p); (0, p) before there is one."""
+        """The point, (1, p); (0, p) before the first sample."""
         return self.numbers[: self.inputs].reshape(1, -1)[: min(self.width, 1)].copy()
 
     @property
     def targets(self) -> Array:
-        """Its target, (1, q)."""
+        """The target, (1, q)."""
         return self.numbers[self.inputs : self.inputs + self.width].reshape(-1, max(self.width, 1)).copy()
 
     def keep(self, points: Array, targets: Array) -> None:
-        """Keep the last of samples (n, p) and (n, q), if there are any."""
+        """Store the last of the samples (n, p) and (n, q), if there are any."""
         if len(points):
             self.width = targets.shape[1]
             self.numbers[: self.inputs] = points[-1]

@@ -1,8 +1,8 @@
 """Stochastic gradients of a mean loss plus a dispersion of it, from pairs of samples and a tracked mean.
 
 The objective ``E[l] + nu E[d(l, g)]``, g = E[l], has an expectation inside another, so that one sample gives no
-unbiased gradient of it. With pairs of independent samples (x, y), (x', y'), the second of which tracks g and carries
-its derivative, the gradient is (COLK eq. 24 and 47; SURVEY eq. 12)
+unbiased gradient of it. The gradient is therefore computed from pairs of independent samples (x, y), (x', y'). The
+second sample tracks g and estimates its derivative. The gradient is (COLK eq. 24 and 47; SURVEY eq. 12)
 
     l'(f(x), y) kappa(x, .) + nu d'(l(f(x), y) - g) [ l'(f(x), y) kappa(x, .) - l'(f(x'), y') kappa(x', .) ]
 """
@@ -40,20 +40,20 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 from kernelswarm.ranges import Range, resolved_value
 from kernelswarm.refused_key import RefusedKey
 
-# Stochastic gradients of a mean loss plus a dispersion of it, in compiled code: what any learner of them shares.
+# Stochastic gradients of a mean loss plus a dispersion of it, in compiled code: the common part of such learners.
 #
-# Such a learner takes the step of another one, its base, along other coefficients. It puts the numbers of its
-# composition behind the base's numbers, and the addresses that it calls behind the base's.
+# Such a learner takes the step of a base learner along other coefficients. The numbers of its composition follow the
+# base's numbers, and the addresses that it calls follow the base's addresses.
 
 
 STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
-"""Among the addresses, from `PLACE` on: the step of the base, and the functions of the loss and the dispersion."""
+"""Offsets from `PLACE` among the addresses: the step of the base, and the functions of the loss and the dispersion."""
 
 LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE, COUNT = range(10)
-"""The last numbers, `COUNT` of them: how many the loss and the dispersion have, which stand before these."""
+"""Indices among the last `COUNT` numbers. `LOSS` and `DISPERSION` are the lengths of the numbers that precede them."""
 
 RATE, THRESHOLD_STEP = PLANNED + 1, PLANNED + 2
-"""Among the sizes of a step, behind eta: beta, and the step of a threshold."""
+"""Indices among the sizes of a step, after eta: beta, and the step size of a threshold."""
 
 
 class Joined(NamedTuple):
@@ -62,8 +62,8 @@ class Joined(NamedTuple):
     points: Array  # (N, p)
     rows: Array  # (N, R)
     gradients: Array  # (N, C)
-    rates: Array  # (N,) eta/b of each
-    stiffness: Array  # (N,) its curvature
+    rates: Array  # (N,) eta/b of each point
+    stiffness: Array  # (N,) curvature of each point
 
 
 @inline_always
@@ -143,7 +143,7 @@ def of_samples(given: StepArguments) -> GradientArguments:
 
 @inline_always
 def step_on_pairs(given: StepArguments, behind: int) -> float:
-    """Take the step of the base on the points and weights of `pair_up`, in the scratch from ``behind`` on."""
+    """Take the step of the base on the points and weights of `pair_up`, stored in the scratch from ``behind`` on."""
     (taken, inputs), own = given.points.shape, len(given.values)
     rates = behind + taken * inputs
     kept = Joined(
@@ -160,7 +160,7 @@ def step_on_pairs(given: StepArguments, behind: int) -> float:
 
 @inline_always
 def looks_back(numbers: Array) -> bool:
-    """Tell whether the gradient needs the values of the function before the last step."""
+    """Return whether the gradient needs the values of the function before the last step."""
     own = composition(numbers)
     return bool(own[WEIGHT] > 0.0 and own[CENTERED] > 0.0 and own[DIFFERENCE] > 0.0)
 
@@ -171,12 +171,12 @@ def next_center(
     numbers: Array,
     sizes: Array,
     center: float,
-    before: Array,  # (m, C) at the m second rows, read where `looks_back` and there is a center
+    before: Array,  # (m, C) at the m second rows; used if `looks_back` and there is a center
     values: ReadOnly,  # (n, C)
     targets: ReadOnly,  # (n, q)
     losses: Array,  # (n,), filled in
 ) -> float:
-    """Return g in the step to come, as :meth:`Composition.center` does."""
+    """Return g for the next step."""
     own = composition(numbers)
     size, stride = len(values), int(own[STRIDE])
     values_of = loss_values_at(tool(tools, numbers, LOSS_VALUES))
@@ -233,19 +233,19 @@ def mean(losses: Array) -> float:
 
 @inline_always
 def averaged(center: float, second_losses: Array, rate: float) -> float:
-    """Let g follow the mean loss of second samples, (m,), by averages (SURVEY eq. 11)."""
+    """Return g updated by an exponential average of the second samples' losses, (m,) (SURVEY eq. 11)."""
     return (1.0 - rate) * center + rate * mean(second_losses)
 
 
 @inline_always
 def corrected(center: float, second_losses: Array, past: Array, rate: float) -> float:
-    """Let g follow by the second samples' losses, (m,), before the last step, (m,) (COLK eq. 20)."""
+    """Return g updated by the second samples' losses now, (m,), and before the last step, (m,) (COLK eq. 20)."""
     return (1.0 - rate) * (center - mean(past)) + mean(second_losses)
 
 
 @inline_always
 def seconds_of(size: int, stride: int) -> int:
-    """Return how many of so many rows are second ones: every other from the second on, or each, by the stride."""
+    """Return the number of second rows among ``size`` rows: rows 1, 1 + stride, 1 + 2 stride, and so on."""
     return (size - 2 + stride) // stride
 
 
@@ -259,8 +259,10 @@ def seconds_in(rows: Array, stride: int, seconds: Array) -> None:
 
 @inline_always
 def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
-    """Turn the derivatives l', (n, C), into coefficients in place; ``factors`` are d' at each row, and a pair takes
-    that of its first row."""
+    """Turn the derivatives l', (n, C), into coefficients in place; ``factors`` holds d' at each row.
+
+    Both rows of a pair use the factor of the first row.
+    """
     size = len(slopes)
     for n in range(size):
         factor = weight * factors[n - n % 2]
@@ -275,7 +277,7 @@ def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None
 
 @inline_always
 def slide(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
-    """Do as `spread` does where rows k and k + 1 are a pair, whose factor is that of row k."""
+    """Do the same as `spread` for sliding pairs: rows k and k + 1 form a pair, which uses the factor of row k."""
     last = len(slopes) - 1
     for n in range(last + 1):
         share = 0.0
@@ -289,12 +291,12 @@ def slide(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
 
 @cached_njit
 def pair_up(given: Joined, into: Joined, implicit: bool, eta: float, own: int, curvature: float) -> int:
-    """Weigh the first ``own`` points of a step as first and second samples of pairs; returns the points that it keeps.
+    """Weigh the first ``own`` points of a step as first and second samples of pairs; returns the number of points kept.
 
-    Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit, the
-    step that a learner of single samples takes on the first ones. An implicit step takes the mean loss, whose
+    If all second samples have the coefficient 0, they are left out. With nu = 0 and no coupling the step is then equal,
+    to the bit, to the step of a single-sample learner on the first samples. An implicit step takes the mean loss, whose
     ``curvature`` is part of the stiffness, at the new function in the first samples only; the dispersion stays
-    explicit. Rows and gradients that are kept move up in their own arrays. Without own samples all stays as it is.
+    explicit. The kept rows and gradients move up within their own arrays. Without own samples nothing changes.
     """
     points, rows, gradients, rates, stiffness = given
     coupled = stiffness[0] - curvature if implicit else 0.0
@@ -325,7 +327,7 @@ def pair_up(given: Joined, into: Joined, implicit: bool, eta: float, own: int, c
 
 @inline_always
 def _seconds_move(gradients: Array, own: int) -> bool:
-    """Tell whether any second sample has a coefficient."""
+    """Return whether any second sample has a nonzero coefficient."""
     for n in range(1, own, 2):
         for c in range(gradients.shape[1]):
             if gradients[n, c] != 0.0:
@@ -334,7 +336,7 @@ def _seconds_move(gradients: Array, own: int) -> bool:
 
 
 class CompiledComposition:
-    """The part of a composition in the compiled form of the learner whose step is taken.
+    """The numbers and addresses that a composition adds to the compiled form of the base learner.
 
     Parameters
     ----------
@@ -386,14 +388,14 @@ class CompiledComposition:
 
 @inline_always
 def share_of(numbers: Array, count: int) -> float:
-    """Return the share of a whole batch that ``count`` own samples are."""
+    """Return ``count`` own samples as a fraction of a full batch, at most 1."""
     size: float = composition(numbers)[BATCH_SIZE]
     return 1.0 if count >= size else count / size
 
 
 @inline_always
 def own_part(numbers: Array, count: int) -> float:
-    """Return that share times the loss's curvature."""
+    """Return `share_of` times the loss's curvature."""
     curvature: float = composition(numbers)[CURVATURE]
     return curvature * share_of(numbers, count)
 
@@ -403,29 +405,30 @@ TrackedMean = Literal["difference", "average"]
 Pairing = Literal["disjoint", "sliding"]
 
 Weight = float | Literal["auto"]
-"""nu, or the word that data turn into it."""
+"""nu; "auto" is resolved from data."""
 
 MOST_CHANGE, MARGIN = 0.5, 4.0
-"""How far from 1 a weight "auto" lets the dispersion's factor on a derivative be, less than 1 so that every sample is
-still descended on; and up to which loss, a multiple of the largest in the sample, since larger ones may come."""
+"""The largest deviation from 1 of the dispersion's factor on a derivative with the weight "auto"; below 1, so that
+every sample is still descended on. The bound holds for losses up to `MARGIN` times the largest loss in the sample,
+since larger losses may come."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A mean loss plus ``weight`` times a dispersion of it, and how the mean is tracked.
+    """A mean loss plus ``weight`` times a dispersion of it, with the rule by which the mean is tracked.
 
-    Rows 2k and 2k + 1 of a batch are a pair (x, y), (x', y'); a row left over at the end has no partner, and counts for
-    its loss alone. Where pairs slide, rows k and k + 1 are one: every row is the second of a pair and then the first of
-    the next.
+    Rows 2k and 2k + 1 of a batch form a pair (x, y), (x', y'). A single row at the end has no partner, and contributes
+    only its loss. With sliding pairs, rows k and k + 1 form a pair: every row is the second of one pair and the first
+    of the next.
 
     Parameters
     ----------
     loss : Loss
         l, the loss of a sample.
     dispersion : Dispersion
-        d.
+        d, the dispersion.
     weight : float
-        nu, not negative.
+        nu, nonnegative.
     tracking : str
         "difference" (COLK eq. 20), g <- (1 - beta) (g - l(f_before(x'), y')) + l(f(x'), y'), with the function before
         the last step; "average" (SURVEY eq. 11), g <- (1 - beta) g + beta l(f(x'), y'). Both start with the first
@@ -444,10 +447,10 @@ class Composition:
     pairing: Pairing = "disjoint"
 
     def fitted_weight(self, sample: Sample) -> float:
-        """Return the weight; a word stands for MOST_CHANGE over the largest |d'| on a sample of the data.
+        """Return the weight; "auto" is MOST_CHANGE divided by the largest |d'| on a sample of the data.
 
-        The losses u are 0, those of f = 0, which a run starts with, and MARGIN times the largest of them; g is the mean
-        of those of f = 0.
+        d' is evaluated at the losses of f = 0, the initial function, at the loss 0, and at MARGIN times the largest
+        loss of f = 0. g is the mean loss of f = 0.
         """
         if self.weight != "auto":
             return self.weight
@@ -459,17 +462,17 @@ class Composition:
 
     @property
     def strength(self) -> float:
-        """The weight as a number; ValueError where it is a word."""
+        """The weight as a number; raises ValueError if it is still "auto"."""
         return resolved_value("dispersion_weight", self.weight)
 
     @property
     def seconds(self) -> slice:
-        """Which rows are second ones."""
+        """The slice of the second rows."""
         return slice(1, None, 2 if self.pairing == "disjoint" else 1)
 
 
 def weight_strengths(weight: Weight) -> dict[str, float]:
-    """Return the key that makes the dispersion's pull stronger, with its value."""
+    """Return the key that scales the gradient of the dispersion, with its value."""
     return {"dispersion_weight": weight} if weight != "auto" and weight else {}
 
 

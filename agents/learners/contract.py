@@ -1,4 +1,4 @@
-"""The contract of a local learner, alone or in a network."""
+"""The protocols (structural types) of local learners, alone or in a network."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from kernelswarm.arrays import Array
 
 
 class Evaluated(NamedTuple):
-    """A function evaluated at some points: its values, and intermediate results that the step there needs."""
+    """A function evaluated at some points: its values, and intermediate results for a step at these points."""
 
     points: Array  # (n, p)
     rows: Array  # (n, M) kernel rows, or the learner's own features
@@ -27,25 +27,25 @@ def together(evaluations: Sequence[Evaluated]) -> Evaluated:
 
 
 def parted_at(own: Evaluated, size: int) -> tuple[Evaluated, Evaluated | None]:
-    """Return the evaluation at a node's samples, and that at the points that it replays, if it does."""
+    """Split an evaluation into the part at a node's ``size`` samples and the part at replayed points, or None."""
     if size == len(own.points):
         return own, None
     return Evaluated(*(part[:size] for part in own)), Evaluated(*(part[size:] for part in own))
 
 
 class Info(NamedTuple):
-    """The report of a step, beside the state."""
+    """The compression error and the step size of one step."""
 
     compression_error: float  # Hilbert norm
     step_size: float
 
 
 class Learner(Protocol):
-    """A local learner: configuration only; ``init`` makes the state, and ``step`` advances that state in place."""
+    """A local learner: a configuration whose ``init`` creates a state and whose ``step`` updates it in place."""
 
     @property
     def batch_size(self) -> int:
-        """The samples b of a round."""
+        """b, the number of samples per round."""
         ...
 
     @property
@@ -55,19 +55,19 @@ class Learner(Protocol):
 
     @property
     def gain(self) -> float | None:
-        """The move of the function at a sample for a weight of 1 there: kappa(x, x), or ``||phi(x)||^2``.
+        """The change of f at a sample for a weight of 1 there: kappa(x, x), or ``||phi(x)||^2``.
 
-        Where that is about the same at all points, explicit steps of ``eta / b * gain * curvature >= 2`` diverge, and
-        are refused; None where it may be anything.
+        If it is about the same at all points, explicit steps with ``eta / b * gain * curvature >= 2`` diverge, and are
+        refused. None if it has no known bound.
         """
         ...
 
     @property
     def linear(self) -> bool:
-        """Whether a weight moves the function as :meth:`inner` says wherever the function is.
+        """Whether :meth:`inner` is the effect of a weight for every current function.
 
-        Where not, implicit steps are implicit in the coupling too: that of a neighbour far away could else throw it far
-        beyond.
+        If not, the coupling is also limited by its own implicit step, since the pull of a distant neighbour could
+        otherwise overshoot.
         """
         ...
 
@@ -76,7 +76,7 @@ class Learner(Protocol):
         ...
 
     def eta(self, state: Any) -> float:
-        """Return the step size of the step to come."""
+        """Return the step size of the next step."""
         ...
 
     def evaluate(self, state: Any, points: Array) -> Evaluated:
@@ -84,20 +84,20 @@ class Learner(Protocol):
         ...
 
     def inner(self, state: Any, at: Evaluated) -> Array:
-        """Return how far a weight of 1 at each point moves the present function at each other, (n, n), symmetric.
+        """Return the change of the current function at point m for a weight of 1 at point n: (n, n), symmetric.
 
-        That is ``kappa(x_m, x_n)``, or the inner products of the features. What a learner leaves of it when it
-        compresses may be less, never more.
+        The entries are ``kappa(x_m, x_n)``, or the inner products of the features. Compression may reduce the change,
+        but not increase it.
         """
         ...
 
     def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
-        """Return the local risk's gradient coefficients at the node's own samples, (n, C), not averaged.
+        """Return the gradient coefficients of the local risk at the node's own samples, (n, C), not averaged.
 
-        The state stays as it is. The coefficients are the next step's.
+        The state does not change. The coefficients are those of the next step.
 
-        Where fewer than b samples are left, the caller multiplies them by n / b: a sample's step does not depend on how
-        many come with it.
+        If fewer than b samples remain, the caller multiplies the coefficients by n / b, so that the step on a sample
+        does not depend on the number of samples in the batch.
         """
         ...
 
@@ -112,26 +112,28 @@ class Learner(Protocol):
     ) -> Info:
         """Take one step along ``sum_k mean_n gradients[k][n] kappa(points_k[n], .)``.
 
-        All that a step takes comes with it: between the steps evaluations and gradients may be asked for at will. A
-        learner may add to it updates from samples that it has kept, whatever the gradients are.
+        A step depends on the state and its arguments only: evaluations and gradients between steps have no effect. A
+        learner may add updates from samples that it has kept, independently of ``gradients``.
 
         Parameters
         ----------
         state
-            Advanced in place; the evaluations must be of its present function.
+            Updated in place; ``evaluations`` must be evaluations of its current function.
         evaluations : sequence of Evaluated
-            The node's own samples, where there are any, and, in the symmetric form, each neighbour's.
+            The evaluation at the node's own samples, if any, and, in the symmetric form, at each neighbour's samples.
         gradients : sequence of Array
-            The coefficients at the points of each evaluation, (n_k, C): the loss's derivatives plus the coupling's.
+            The coefficients at the points of each evaluation, (n_k, C): the derivatives of the loss plus those of the
+            coupling.
         curvatures : sequence of float, optional
-            The second derivative of the terms at each evaluation's points; given, the step is implicit in the coupling
-            and in a quadratic loss.
+            The second derivatives of the terms at each evaluation's points. If given, the step is implicit in the
+            coupling and in a quadratic loss.
         targets : Array
-            Those of the node's own samples, (n, q). Without rows, where its data is used up, all evaluations are
-            neighbours': the step is along the coupling alone, and what else is learned from own samples stays.
+            The targets of the node's own samples, (n, q). It has no rows once the node's data is used up: then all
+            evaluations are at neighbours' samples, the step follows the coupling alone, and statistics of own samples
+            do not change.
         eta : float, optional
-            The size of this step, to which regularization and compression are held too; that of the schedule by
-            default. A node that listens to its neighbours may take a smaller one.
+            The step size, which also scales regularization and compression. The default is the schedule's. A node with
+            neighbours may take a smaller step.
         """
         ...
 
@@ -140,24 +142,24 @@ class Learner(Protocol):
         ...
 
     def function_from(self, arrays: Mapping[str, Array]) -> Function:
-        """Rebuild a function from the arrays that it was saved as, for evaluation: the values have the same bits."""
+        """Rebuild a function for evaluation from its saved arrays; its values are equal to the bit."""
         ...
 
     def snapshot(self, state: Any) -> dict[str, Array]:
-        """Return copies of everything in the state that steps change: arrays of numbers, for a checkpoint."""
+        """Return copies of all arrays of the state that steps change, for a checkpoint."""
         ...
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
-        """Restore a new state of ``init`` from a snapshot: all steps after it have the same bits."""
+        """Restore a new state of ``init`` from a snapshot; all later steps are equal to the bit."""
         ...
 
 
 @runtime_checkable
 class CompressingLearner(Learner, Protocol):
-    """A learner that removes points from its dictionary whose effect is small; texts about a run name this."""
+    """A learner that removes dictionary points of small effect; the reports of a run mention this."""
 
     def compression_budget(self, state: Any) -> float:
-        """Return the Hilbert norm that the step to come may lose, 0 where nothing is to be removed yet."""
+        """Return the largest compression error of the next step, a Hilbert norm; 0 if nothing may be removed yet."""
         ...
 
 
@@ -166,7 +168,7 @@ class PredictiveVariance(Protocol):
 
     @property
     def noise(self) -> Array:
-        """The variance of the targets' noise of each output, (C,), in the learner's units."""
+        """The noise variance of each output's targets, (C,), in the learner's units."""
         ...
 
     def variance(self, points: Array) -> Array:
@@ -174,11 +176,11 @@ class PredictiveVariance(Protocol):
         ...
 
     def thinned(self, times: float) -> "PredictiveVariance":
-        """Return how certain it is where each sample was counted so many times, at least 1, and should count once."""
+        """Return the variance for samples that were counted ``times`` times each, at least 1, and should count once."""
         ...
 
     def arrays(self) -> dict[str, Array]:
-        """Return copies of its arrays beside the function, by names that begin with ``posterior_``."""
+        """Return copies of its arrays, without the function's, by names that begin with ``posterior_``."""
         ...
 
 
@@ -187,26 +189,26 @@ class VaryingVariance(PredictiveVariance, Protocol):
     """A variance whose noise may depend on the input."""
 
     def following(self, points: Array, errors: Array) -> PredictiveVariance:
-        """Return it with the noise that errors (n, C) before their steps show at ``points`` (n, p)."""
+        """Return a copy whose noise is fitted to prediction errors (n, C), before their steps, at ``points`` (n, p)."""
         ...
 
 
 @runtime_checkable
 class LearnerWithVariance(Protocol):
-    """A learner that can say how certain its function is."""
+    """A learner with a posterior variance of its function."""
 
     def posterior(self, state: Any) -> PredictiveVariance | None:
-        """Return a copy of the posterior of the present function, or None if the loss or a key gives it no meaning."""
+        """Return a copy of the posterior of the current function; None if the loss or a key makes it undefined."""
         ...
 
     def noise(self, state: Any) -> Array:
-        """Return the state's estimate of the noise's variance, to be changed in place (`noise_variance`)."""
+        """Return the state's estimate of the noise variance, which may be changed in place (`noise_variance`)."""
         ...
 
 
 @runtime_checkable
 class TeachableLearner(Learner, Protocol):
-    """A learner that knows how certain its function is, and takes what surer neighbours taught as observations."""
+    """A learner with posterior variances that accepts values from more certain neighbours as observations."""
 
     @property
     def reach(self) -> float:
@@ -223,24 +225,27 @@ class TeachableLearner(Learner, Protocol):
         eta: float | None = None,
         taught: Array = ...,
     ) -> Info:
-        """Take one step; what was ``taught``, (N, 2 C + 1) at all points together, is described in
-        :func:`~kernelswarm.agents.nodes.agent.learn_from_surer_in`."""
+        """Take one step with taught observations.
+
+        ``taught``, (N, 2 C + 1) for all points together, is described in
+        :func:`~kernelswarm.agents.nodes.agent.learn_from_surer_in`.
+        """
         ...
 
 
 @runtime_checkable
 class ValueLearner(Protocol):
-    """A learner of a Markov chain's value function: the targets are rewards, and no values of its function."""
+    """A learner of a Markov chain's value function: the targets are rewards, not values of the function."""
 
     @property
     def discount(self) -> float:
-        """The weight of a reward one step ahead, between 0 and 1."""
+        """The discount factor, between 0 and 1."""
         ...
 
 
 @runtime_checkable
 class FeatureLearner(Protocol):
-    """A learner whose functions are ``W' phi(x)`` with features phi that stay as they are: W is all that it learns."""
+    """A learner of functions ``W' phi(x)`` with fixed features phi: it learns only W."""
 
     @property
     def regularization(self) -> float:
@@ -252,7 +257,7 @@ class FeatureLearner(Protocol):
         ...
 
     def regularized(self, state: Any) -> int:
-        """Return how many of the features, from the first, are regularised."""
+        """Return the number of regularised features; they come first."""
         ...
 
     def place(self, state: Any, coefficients: Array, steps: int) -> None:
@@ -262,18 +267,18 @@ class FeatureLearner(Protocol):
 
 @runtime_checkable
 class MixtureLearner(FeatureLearner, Protocol):
-    """A learner that mixes functions of several kernels with features each: the weights W are (E, L, C)."""
+    """A learner that mixes the functions of E kernels with L features each: the weights W are (E, L, C)."""
 
     def shares(self, state: Any) -> Array:
-        """Return how much each kernel's function counts, (E,)."""
+        """Return the share of each kernel's function in the mixture, (E,)."""
         ...
 
 
 @runtime_checkable
 class ScheduledLearner(Protocol):
-    """A learner whose steps have the sizes of a schedule."""
+    """A learner whose step sizes follow a schedule."""
 
     @property
     def step_size(self) -> Schedule:
-        """eta of every step."""
+        """eta, the schedule of step sizes."""
         ...

@@ -32,14 +32,14 @@ from kernelswarm.refused_key import RefusedKey
 AnyFunction = TypeVar("AnyFunction")
 
 AUGMENTED = 2**10
-"""Numbers of an implicit step's system for which there is room without a search: 8 kB, enough for 24 points."""
+"""The size, in numbers, up to which an implicit step's system is kept on the stack: 8 kB, enough for 24 points."""
 
 
 def share(count: int, batch_size: int) -> float:
-    """Return the share of a mini-batch that ``count`` samples are, at most 1.
+    """Return ``count`` samples as a fraction of a mini-batch, at most 1.
 
-    A step is ``eta`` times the mean over the batch. Where data ends, fewer samples come; that mean, times their share,
-    keeps the weight ``eta / b`` of each sample, and the stability rule.
+    A step is ``eta`` times the mean over the batch. At the end of the data a batch may have fewer samples. Their mean
+    is multiplied by this fraction, so that each sample keeps the weight ``eta / b``, and steps stay stable.
 
     Examples
     --------
@@ -50,16 +50,16 @@ def share(count: int, batch_size: int) -> float:
 
 
 class Weighing(NamedTuple):
-    """The arguments of the weights of a step, as of :func:`weigh`."""
+    """The arguments from which :func:`weigh` computes the weights of a step."""
 
-    gradients: Array  # (N, C), turned into weights
+    gradients: Array  # (N, C), overwritten with weights
     rates: ReadOnly  # (N,)
     stiffness: ReadOnly  # (N,)
     implicit: bool
 
 
 class LearnerState(Generic[AnyFunction]):
-    """What a learner changes: its function, with all that is carried along, and the number of steps taken."""
+    """State of a learner: its function, with the function's intermediate results, and the number of steps taken."""
 
     __slots__ = ("function", "steps")
 
@@ -69,19 +69,19 @@ class LearnerState(Generic[AnyFunction]):
 
 
 class Descent:
-    """The methods of every such learner between its steps."""
+    """The methods between steps that all learners by gradient descent share."""
 
     loss: Loss
     step_size: Schedule
 
     @property
     def linear(self) -> bool:
-        """True: a weight on a sample moves the function by itself times the kernel, or the features."""
+        """True: a weight on a sample changes the function by the weight times the kernel, or the features."""
         return True
 
     @property
     def functions(self) -> Any:
-        """The compiled functions that methods call."""
+        """The compiled functions that the methods call."""
         return self.compiled  # type: ignore[attr-defined]
 
     def eta(self, state: Any) -> float:
@@ -97,7 +97,7 @@ class Descent:
 
 
 class DescentInSpace(Descent):
-    """The same of learners whose function is a kernel expansion."""
+    """The same for learners whose function is a kernel expansion."""
 
     kernel: Kernel
 
@@ -120,7 +120,7 @@ class DescentInSpace(Descent):
         return KernelSum(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
     def snapshot(self, state: Any) -> dict[str, Array]:
-        """Return the function with all that is carried along, and the number of ``steps``."""
+        """Return the function with its intermediate results, and the number of ``steps``."""
         return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
@@ -136,7 +136,7 @@ def explicit_or_implicit(
     gradients: Sequence[Array],
     curvatures: Sequence[float] | None,
 ) -> tuple[Array, Array, Array]:
-    """Put all points of a step together; returns the points (N, p), their kernel rows (N, M) and weights (N, C)."""
+    """Join all points of a step; returns the points (N, p), their kernel rows (N, M) and their weights (N, C)."""
     if len(evaluations) == 1:
         points, rows, _ = evaluations[0]
         if curvatures is None:
@@ -155,7 +155,7 @@ STEP_RANGES = {"regularization": Range("[0, inf)"), "batch_size": Range("[1, inf
 
 
 def check_step(learner: Any) -> None:
-    """Refuse keys out of their ranges, and steps that the regularization makes too long."""
+    """Refuse keys out of their ranges, and step sizes of 1 / regularization or more."""
     check_ranges(learner)
     step_size, regularization = learner.step_size, learner.regularization
     if not hasattr(step_size, "largest"):
@@ -169,9 +169,9 @@ def check_step(learner: Any) -> None:
 
 
 def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequence[float], gram: Array) -> Array:
-    """Return the weights ``-eta/b g`` that an implicit step gives all its points, (N, C).
+    """Return the weights ``-eta/b g`` of all points in an implicit step, (N, C).
 
-    The terms of curvature r are taken at the new function: g solves ``(I + diag(r) K diag(eta/b)) g = g_explicit``.
+    The terms with curvature r are taken at the new function: g solves ``(I + diag(r) K diag(eta/b)) g = g_explicit``.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequenc
     gradients : sequence of Array
         The explicit gradients at each set of points, (b_k, C).
     curvatures : sequence of float
-        r of each set.
+        The curvature r of each set.
     gram : Array
         The inner products K of all points of all sets, (N, N).
     """
@@ -190,7 +190,7 @@ def implicit_weights(eta: float, gradients: Sequence[Array], curvatures: Sequenc
 
 
 def joined(eta: float, gradients: Sequence[Array], curvatures: Sequence[float] | None) -> tuple[Array, Array, Array]:
-    """Put the sets of a step together: the gradients (N, C), a copy, eta/b of each point and its curvature, (N,)."""
+    """Join the sets of a step; returns the gradients (N, C), copied, and each point's eta/b and curvature, (N,)."""
     if len(gradients) == 1:
         gradient = gradients[0].copy()
         rates = np.full(len(gradient), eta / max(len(gradient), 1))
@@ -204,9 +204,9 @@ def joined(eta: float, gradients: Sequence[Array], curvatures: Sequence[float] |
 
 @inline_always
 def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implicit: bool) -> None:
-    """Put the weights of a step's points (N, C) in the place of their gradients, as :func:`explicit_or_implicit` does.
+    """Overwrite the gradients of a step's points (N, C) with their weights, as :func:`explicit_or_implicit` does.
 
-    ``gram`` (N, N) are the points' inner products, ``rates`` and ``stiffness`` (N,) their eta/b and curvatures.
+    ``gram`` (N, N) holds the points' inner products, ``rates`` and ``stiffness`` (N,) their eta/b and curvatures.
     """
     size, outputs = gradients.shape
     if implicit and size > 1:
@@ -222,7 +222,7 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
 
 @cached_njit
 def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness: ReadOnly) -> None:
-    """Do the same for an implicit step, whose terms of curvature are one system."""
+    """Do the same for an implicit step by solving one linear system for all points."""
     size, outputs = gradients.shape
     if size == 1:
         for c in range(outputs):
@@ -247,24 +247,24 @@ def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness:
 # The common part of compiled learners of kernel expansions: evaluation, and the layout of states.
 
 CAPACITY = 3
-"""Among a state's integers, after the common ones, the dictionary points for which there is room in all."""
+"""Index, among a state's integers, of the capacity: the number of dictionary points that fit in all."""
 
 CROSS = 0
-"""Among the addresses that a step calls, that of the kernel."""
+"""Index of the kernel's address among the addresses that a step calls."""
 
 PLANNED = 1
-"""Among the sizes of a step, behind the taken one: the schedule's step, of which a node may take a part."""
+"""Index of the schedule's step size among a step's sizes; it follows the step size in use, which may be smaller."""
 
 
 @inline_always
 def kernel_numbers(numbers: Array) -> Array:
-    """Return the kernel's numbers: those behind the first, which says how many they are."""
+    """Return the kernel's numbers; ``numbers[0]`` is their count, and they follow it."""
     return line(numbers, 1, int(numbers[0]))
 
 
 @inline_always
 def own_numbers(numbers: Array) -> Array:
-    """Return the learner's own numbers: those behind the kernel's."""
+    """Return the learner's own numbers, which follow the kernel's."""
     first = 1 + int(numbers[0])
     return line(numbers, first, len(numbers) - first)
 
@@ -279,7 +279,7 @@ def evaluate(
     rows: Array,
     values: Array,
 ) -> None:
-    """Compute the kernel rows of points, and from them the values."""
+    """Compute the kernel rows of points and the values of f."""
     order, capacity = counts[ORDER], counts[CAPACITY]
     inputs, outputs = points.shape[1], values.shape[1]
     dictionary = table(storage, OWN, order, inputs)
@@ -304,16 +304,16 @@ def inner(
 
 
 class CompiledExpansion:
-    """The functions and numbers of such a learner for compiled rounds, and how its states lie in vectors.
+    """Functions and numbers of such a learner for compiled rounds, and the layout of its states in vectors.
 
     Parameters
     ----------
     learner : object
         The learner.
     numbers : sequence of float
-        Its own numbers.
+        The learner's own numbers.
     tools : sequence of int
-        The addresses that its step calls besides the kernel's.
+        The addresses that the learner's step calls, without the kernel's.
     """
 
     evaluate = staticmethod(evaluate)
@@ -343,7 +343,7 @@ class CompiledExpansion:
         return int(state.steps)
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return the step sizes of the schedule, which a node may damp, and once more as they are, (steps, 2)."""
+        """Return the schedule's step sizes twice, (steps, 2); a node may damp the first column."""
         return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis].repeat(2, axis=1)
 
     def order(self, state: Any) -> int:
@@ -370,4 +370,4 @@ class CompiledExpansion:
         state.steps += steps
 
     def maintain(self, state: Any) -> None:
-        """Do nothing: there is nothing to want."""
+        """Do nothing: such states need no maintenance."""

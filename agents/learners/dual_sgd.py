@@ -1,4 +1,4 @@
-"""Dual space gradient descent: what leaves a full dictionary goes on in random features."""
+"""Dual space gradient descent: elements that leave a full dictionary are kept in random features."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LONG_LOOPS = True
 
 
 class State(NamedTuple):
-    """A kernel sum beside V, the weights of the features."""
+    """A kernel sum, and V, the weights of the features."""
 
     points: Array
     weights: Array
@@ -43,9 +43,9 @@ class State(NamedTuple):
 
 
 def leave_for_features(keys: tuple[float, ...], state: Any, at: At) -> State:
-    """Let the points in one by one, and make room in full dictionaries.
+    """Add the points one by one; if the dictionary is full, first move elements to the features.
 
-    The step's error is the sum of the norms of the leaving elements: the loss without the features.
+    The reported error is the sum of the norms of the moved elements, as if they were dropped.
     """
     budget, leaving = keys
     points, weights, beyond = state
@@ -70,7 +70,7 @@ def leave_for_features(keys: tuple[float, ...], state: Any, at: At) -> State:
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Compute the values from kernel rows, then from features, which the rows hold in the end; no step reads them."""
+    """Compute the values from kernel rows plus features; ``rows`` finally holds the features, which no step reads."""
     order, capacity = counts[ORDER], counts[CAPACITY]
     inputs, outputs, own = points.shape[1], values.shape[1], own_numbers(numbers)
     dictionary, weights = table(storage, OWN, order, inputs), table(storage, OWN + capacity * inputs, order, outputs)
@@ -82,12 +82,12 @@ def evaluate(
 
 
 class CompiledDual(CompiledPage):
-    """The learner's functions and numbers for compiled rounds: values have a second part."""
+    """Functions and numbers of the learner for compiled rounds; values include the part from features."""
 
     evaluate = staticmethod(evaluate)
 
     def columns(self, state: Any, capacity: int) -> int:
-        """Return the columns of kernel rows or features, whichever are more."""
+        """Return the larger of the numbers of columns of kernel rows and of features."""
         return max(capacity, int(self._learner.features))
 
 
@@ -95,17 +95,17 @@ class CompiledDual(CompiledPage):
 class DualSgd(NumpyLearner):
     """Dual space gradient descent (Le, Nguyen, Nguyen and Phung, NIPS 2016).
 
-    The function is a kernel sum on a budget beside L random features of the same kernel,
+    The function is the sum of a kernel sum on a budget and a linear function of L random features of the same kernel,
 
-        f(x) = sum_m W[m] kappa(d_m, x) + V' z(x)      z(x) . z(y) about kappa(x, y)
+        f(x) = sum_m W[m] kappa(d_m, x) + V' z(x)      z(x) . z(y) ~ kappa(x, y)
 
-    Both shrink in a step, and the step's points enter the sum. Before a point enters that would be one more than
-    ``budget_size``, the k = ``leaving`` elements of least norm ||W[m]|| leave it for the features,
+    A step shrinks both parts, and adds its points to the kernel sum. Before a new point would exceed ``budget_size``,
+    the k = ``leaving`` elements of smallest norm ||W[m]|| move from the kernel sum to the features,
 
         V <- V + sum_m z(d_m) W[m]'
 
-    which changes f(x) by ``W[m] (z(d_m) . z(x) - kappa(d_m, x))``, of about ||W[m]|| / sqrt(L). Every frequency has a
-    cosine and a sine among the features, which are the same at all nodes.
+    Each moved element changes f(x) by ``W[m] (z(d_m) . z(x) - kappa(d_m, x))``, which is about ||W[m]|| / sqrt(L). The
+    features contain a cosine and a sine of every frequency, and are the same at all nodes.
 
     Parameters
     ----------
@@ -114,19 +114,20 @@ class DualSgd(NumpyLearner):
     kernel : Kernel
         The reproducing kernel: gaussian, laplacian, matern or student_t.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     budget_size : int
-        The most points of the dictionary, at least 1.
+        The largest number of dictionary points, at least 1.
     leaving : int
-        k, the elements that leave a full dictionary together, from 1 to ``budget_size``; the authors' code takes 10.
+        k, the number of elements that leave a full dictionary together, from 1 to ``budget_size``; 10 in the authors'
+        code.
     features : int
-        L, even and at least 2.
+        L, the number of features, even and at least 2.
     seed : int or "auto"
-        Seed of the features, as of `random_features`.
+        Seed of the features; see `random_features`.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
@@ -166,7 +167,7 @@ class DualSgd(NumpyLearner):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The budget, and how many elements leave together."""
+        """The budget, and the number of elements that leave together."""
         return float(self.budget_size), float(self.leaving)
 
     @property
@@ -175,7 +176,7 @@ class DualSgd(NumpyLearner):
         return self.features
 
     def constants(self, state: LearnerState[DualSum]) -> Array:
-        """Return the phases of the features, and behind them their frequencies."""
+        """Return the phases of the features, followed by their frequencies."""
         beyond = state.function.beyond
         return np.concatenate([beyond.phases, beyond.frequencies.reshape(-1)])
 

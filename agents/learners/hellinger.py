@@ -1,17 +1,18 @@
-"""Removal of dictionary points within a Hellinger distance of the posterior, as parsimonious online processes do it.
+"""Removal of dictionary points within a Hellinger distance of the posterior, as in parsimonious online processes.
 
-The weights of a second-order learner have the posterior ``N(W, s inv(H))``, with the unit s of each output: the noise's
-variance times the loss's curvature. Without point j it is what the samples' features at the other points say: H without
-row and column j, and the prior between f(x_j) and the values at the others. Elsewhere both are the prior given the
-values at the dictionary, so that their distance there is that of the two processes, and no smaller one at any points.
+The weights of a second-order learner have the posterior ``N(W, s inv(H))``, with a unit s for each output: the noise
+variance times the loss's curvature. Without point j, the posterior of the other weights is that of H without row and
+column j, and f(x_j) given the values at the other points follows the prior. Given the values at the dictionary, both
+processes follow the prior elsewhere. The distance between the two processes is therefore their distance on the
+dictionary, and their distance on any other points is not larger.
 
-With ``G = inv(H)``, ``P = inv(K_DD)`` and its column p, and C outputs, all of one covariance but for s,
+With ``G = inv(H)``, ``P = inv(K_DD)`` and its column p, and C outputs whose covariances differ only by s,
 
     rho = P_jj / (lambda G_jj)        tau = p'H p / (lambda P_jj)
     H^2 = 1 - (rho^(1/4) / ((2 + tau + rho) / 4)^(1/2))^C exp(-z / 4)
     z = (2 + tau - rho) / (2 + tau + rho) sum_c W_jc^2 / (s_c G_jj)
 
-since the two covariances differ by two terms of rank one, ``p p' / (lambda P_jj) - g g' / G_jj`` in weights.
+because the two covariances of the weights differ by two terms of rank one, ``p p' / (lambda P_jj) - g g' / G_jj``.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ def compress(
     scale: float,
     work: Array,  # (5, capacity)
 ) -> tuple[int, float, int]:
-    """Remove points, the least distance first, while the distances sum up to at most ``epsilon``; the last one stays.
+    """Remove the points of smallest distance while the sum of distances is at most ``epsilon``; one point stays.
 
-    The sum bounds the distance of all removals together, by the triangle inequality.
+    By the triangle inequality the sum bounds the distance of all removals together.
 
     Returns
     -------
     order : int
-        The points that are left.
+        The number of remaining points.
     spent : float
         The sum of the distances.
     removed : int
-        The points that have gone.
+        The number of removed points.
     """
     before, spent = order, 0.0
     if not epsilon > 0.0:
@@ -78,7 +79,7 @@ def compress(
 
 @cached_njit
 def fill_variances(root: Array, order: int, variances: Array, row: Array) -> None:
-    """Fill in the diagonal of ``inv(H)``, the squared rows of inv(R); nothing is subtracted."""
+    """Fill in the diagonal of ``inv(H)``, the squared norms of the rows of inv(R), without subtractions."""
     for j in range(order):
         for k in range(j, order):
             row[k] = 0.0
@@ -93,7 +94,7 @@ def fill_variances(root: Array, order: int, variances: Array, row: Array) -> Non
 
 @cached_njit
 def bend(tables: Tables, root: Array, order: int, j: int, column: Array) -> float:
-    """Return ``p'H p``, the square of R p, for column j of ``inv(K_DD)``."""
+    """Return ``p'H p``, the squared norm of R p, for the column p = j of ``inv(K_DD)``."""
     factor, width, total = tables.factor, root.shape[1], 0.0
     for k in range(order):
         column[k] = 0.0
@@ -109,9 +110,9 @@ def bend(tables: Tables, root: Array, order: int, j: int, column: Array) -> floa
 
 @cached_njit
 def fill_moves(known: Information, weights: Array, order: int, scale: float, moved: Array) -> None:
-    """Fill in the sums of ``W_jc^2 / s_c``.
+    """Fill in the sums ``sum_c W_jc^2 / s_c``.
 
-    A node without samples has the unit under which f is most likely, with the prior alone: ``||f||^2 lambda / M``.
+    For a node without samples s_c is the maximum-likelihood unit under the prior, ``||f||^2 lambda / M``.
     """
     moments, noise = known.moments, known.noise
     for j in range(order):
@@ -130,7 +131,7 @@ def fill_moves(known: Information, weights: Array, order: int, scale: float, mov
 
 @inline_always
 def squared_distance(gain: float, bend: float, moved: float, outputs: int) -> float:
-    """Return H^2 of rho, tau, ``sum_c W_jc^2 / (s_c G_jj)`` and C."""
+    """Return H^2, computed from rho, tau, ``sum_c W_jc^2 / (s_c G_jj)`` and C."""
     wide = 0.25 * math.log(gain) - 0.5 * math.log1p(0.25 * (gain - 1.0 + bend - 1.0))
     return -math.expm1(min(outputs * wide - 0.25 * (2.0 + bend - gain) / (2.0 + bend + gain) * moved, 0.0))
 
@@ -139,10 +140,11 @@ def squared_distance(gain: float, bend: float, moved: float, outputs: int) -> fl
 def least_distance(
     tables: Tables, known: Information, order: int, ridge: float, scale: float, most: float, work: Array
 ) -> tuple[int, float]:
-    """Return the place of the point whose removal moves the posterior least, the oldest of equal ones, and how far.
+    """Return the index of the point whose removal changes the posterior least, and the distance; ties go to the oldest.
 
-    tau is at least rho, and the distance rises with it: tau is computed only of points whose bound with rho in its
-    place is not above the least distance found, nor above ``most``; beyond that the distance is infinite.
+    tau is at least rho, and the distance increases with tau, so that the distance with tau = rho is a lower bound. tau
+    is computed only for points whose bound is at most the smallest distance so far and at most ``most``. If there are
+    none, the distance is infinite.
     """
     precision, outputs = tables.precision, known.moments.shape[1]
     variances, bounds, moved, column = work[0], work[1], work[2], work[3]

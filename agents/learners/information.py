@@ -5,13 +5,13 @@ for, the weights solve
 
     H W = C,    H = sum_n r_n k_n k_n' + lambda K_DD,    C = sum_n r_n k_n t_n'
 
-Carried are R, upper triangular with a positive diagonal, and Q with ``R'R = H`` and ``R'Q = C``, so that ``R W = Q``.
-A sample is a row below ``[R, Q]`` that orthogonal transformations rotate in (QR recursive least squares). The features
-k_n of the points that stay do not change when a point leaves: its column is deleted, and what is left is rotated into a
-triangle again. So nothing is forgotten but the point, and nothing is subtracted from anything. The alternative, a
-recursion on the inverse of H, loses its digits where kernels are wide.
+The state consists of R, upper triangular with a positive diagonal, and Q, with ``R'R = H`` and ``R'Q = C``, so that
+``R W = Q``. A sample is a row below ``[R, Q]``, which orthogonal transformations rotate into the triangle (QR recursive
+least squares). To remove a point, its column is deleted, and the remaining columns are rotated into a triangle again:
+the other points' features k_n do not change. Only the information on the removed point is lost, and no step subtracts
+matrices. The alternative, a recursion on the inverse of H, loses its digits for wide kernels.
 
-Only the leading ``order`` rows and columns are in use; below the diagonal R is zero there.
+Only the leading ``order`` rows and columns are in use, and R is zero below the diagonal there.
 """
 
 import math
@@ -27,7 +27,7 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 LONG_LOOPS = True
 
 NOTHING = 1e-290
-"""A sum of squares that vanishes in rounding; beyond it reflections do not overflow."""
+"""Sums of squares up to this number are treated as 0; larger sums do not overflow in reflections."""
 
 
 @cached_njit
@@ -43,10 +43,10 @@ def forget(root: Array, moments: Array, order: int, share: float) -> None:
 
 @cached_njit
 def keep(root: Array, moments: Array, order: int, kept: Array, left: int, product: Array) -> None:
-    """Remove points: ``kept`` (M',) holds the places of the ``left`` points that stay, in their order.
+    """Remove points; ``kept`` (M',) holds the indices of the ``left`` remaining points, in ascending order.
 
-    What is left of a column reaches as far below the diagonal as points before it have gone; reflections of these few
-    rows, column by column, make R a triangle again.
+    A remaining column reaches below the diagonal by the number of removed points before it. Reflections of these few
+    rows, column by column, make R triangular again.
     """
     outputs, first = moments.shape[1], 0
     while first < left and kept[first] == first:
@@ -102,11 +102,11 @@ def keep(root: Array, moments: Array, order: int, kept: Array, left: int, produc
 
 @cached_njit
 def append(root: Array, moments: Array, order: int, factor: Array, ridge: float, projection: Array) -> None:
-    """Append a point to ``order`` others; the samples so far count at it as at its projection.
+    """Append a point to ``order`` others; earlier samples count at the point's projection on the others.
 
-    ``factor`` is the inverse Cholesky factor of the Gram matrix with the point in it: its last row is
-    ``[-a', 1] / sqrt(s)`` with the projection a and the Schur complement s. The samples' features are then ``a'k`` at
-    the point, and all that is known of the direction beyond is the ridge ``lambda s``.
+    ``factor`` is the inverse Cholesky factor of the Gram matrix including the point. Its last row is
+    ``[-a', 1] / sqrt(s)`` with the projection a and the Schur complement s. The earlier samples' features at the point
+    are then ``a'k``, and the direction outside the span has only the ridge ``lambda s``.
     """
     width, bottom = root.shape[1], factor[order, order]
     for k in range(order):
@@ -122,10 +122,10 @@ def append(root: Array, moments: Array, order: int, factor: Array, ridge: float,
 
 @cached_njit
 def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, product: Array) -> None:
-    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up.
+    """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are overwritten.
 
-    One Householder reflection for each column takes all rows together. The sign is that of a positive diagonal, and
-    ``alpha - beta`` is written as ``-sigma / (alpha + beta)``, which does not cancel.
+    Each column takes one Householder reflection for all rows together. The sign keeps the diagonal positive, and
+    ``alpha - beta`` is computed as ``-sigma / (alpha + beta)`` to avoid cancellation.
     """
     size, outputs = len(rows), moments.shape[1]
     if size == 1:
@@ -195,7 +195,7 @@ def _absorb_one(root: Array, moments: Array, order: int, row: Array, aim: Array)
 
 @cached_njit
 def shift(root: Array, moments: Array, order: int, change: Array) -> None:
-    """Move the solution by ``change`` (M, C): ``Q += R change``. What is known keeps its certainty."""
+    """Move the solution by ``change`` (M, C): ``Q += R change``. The posterior variance does not change."""
     outputs = moments.shape[1]
     for i in range(order):
         upper = root[i]
@@ -208,7 +208,7 @@ def shift(root: Array, moments: Array, order: int, change: Array) -> None:
 
 @cached_njit
 def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
-    """Fill in the weights (M, C) of ``R W = Q``, from the last to the first."""
+    """Fill in the weights (M, C) of ``R W = Q`` by back substitution."""
     width, outputs = root.shape[1], moments.shape[1]
     for i in range(order - 1, -1, -1):
         upper, rest = root[i], order - i - 1
@@ -269,7 +269,7 @@ def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> N
 
 @cached_njit
 def forward(root: Array, order: int, vector: Array) -> None:
-    """Put ``inv(R') v`` in the place of a vector v (M,)."""
+    """Overwrite a vector v (M,) with ``inv(R') v``."""
     for i in range(order):
         upper = root[i]
         entry = vector[i] / upper[i]
@@ -280,14 +280,15 @@ def forward(root: Array, order: int, vector: Array) -> None:
 
 @cached_njit
 def uncertainty(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: float, gram: Array) -> None:
-    """Put ``k' inv(H) k`` in the place of the kernel between points (n, n), ``kappa / lambda`` where nothing is known.
+    """Overwrite the kernel between points (n, n) with the posterior covariance in units of noise variance / curvature.
 
-    With the kernel rows k (n, M or more) of the points, and z their images in the span of the dictionary:
+    With the kernel rows k (n, M or more) of the points, and their images z in the span of the dictionary, it is
 
         k' inv(H) k + (kappa(x, x) - z'z) / lambda
 
-    It is what a sample of curvature 1 at one point would move the function by at another, and times the noise's
-    variance the covariance of the values (Rasmussen and Williams 2006, eq. 2.26 and 8.14).
+    and ``kappa / lambda`` far from all samples. An entry is the change of the function at one point for a sample of
+    curvature 1 at the other. Multiplied by the noise variance it is the covariance of the values (Rasmussen and
+    Williams 2006, eq. 2.26 and 8.14).
     """
     size = len(gram)
     known, images = np.empty((size, order)), np.empty((size, order))
@@ -307,7 +308,7 @@ def uncertainty(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: f
 
 @cached_njit
 def coordinate(factor: Array, order: int, j: int, row: Array) -> None:
-    """Fill in the features (M,) of the unit vector of coordinate j: ``U row = e_j``. All of them sum up to K_DD."""
+    """Fill in the features (M,) of the j-th unit vector: ``U row = e_j``. The sum of ``row row'`` over j is K_DD."""
     width = factor.shape[1]
     for k in range(j):
         row[k] = 0.0

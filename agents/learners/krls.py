@@ -1,4 +1,4 @@
-"""Kernel recursive least squares: the least-squares function on points that are not nearly dependent."""
+"""Kernel recursive least squares on a dictionary of approximately linearly independent points."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ from kernelswarm.refused_key import RefusedKey
 # The step of kernel recursive least squares in compiled code.
 #
 # With the Gram matrix ``K = L L'`` of the dictionary a sample has the features ``z = inv(L) k(x)``, and f is ``w'z``. A
-# point that enters appends the row ``[z', sqrt(s)]`` to L, s what of kappa(x, x) the span leaves. Carried besides are
-# the triangle R and Q: ``R'R`` and ``R'Q`` are the sums of ``r z z'`` and ``r z t'``. A sample is rotated in, and ``R w
-# = Q`` solved from below.
+# new point appends the row ``[z', sqrt(s)]`` to L, with the Schur complement ``s = kappa(x, x) - z'z``. The state also
+# holds the triangle R and Q: ``R'R`` and ``R'Q`` are the sums of ``r z z'`` and ``r z t'``. Each sample is rotated into
+# the triangle, and ``R w = Q`` is solved by back substitution.
 #
-# Why this form: the published recursion carries the inverses of K and of the sum, and subtracts in each. Where points
-# are nearly dependent that loses all digits. Here triangular systems are solved, rotations subtract nothing, and the
-# features z are never longer than ``sqrt(kappa(x, x))``, unlike the paper's ``inv(K) k(x)``.
+# Why this form: the published recursion updates the inverses of K and of the sum by subtractions. If points are nearly
+# dependent, that loses all digits. Here triangular systems are solved, rotations subtract nothing, and the norm of the
+# features z is at most ``sqrt(kappa(x, x))``, unlike that of the paper's ``inv(K) k(x)``.
 
 LONG_LOOPS = True
 
 DERIVATIVES = 1
-"""Among the addresses that a step calls, after that of the kernel, the first of the loss's."""
+"""Index of the loss's first address among the addresses that a step calls; the kernel's comes before it."""
 
 
 class Desk(NamedTuple):
@@ -85,13 +85,13 @@ class Desk(NamedTuple):
 
 @cached_njit
 def room(capacity: int, points: int, outputs: int) -> int:
-    """Return the numbers that a step on so many points works with."""
+    """Return the size, in numbers, of the working memory of a step on this many points."""
     return capacity * (2 * points + 3 + 2 * outputs) + (points + 1) * outputs
 
 
 @inline_always
 def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
-    """Solve ``L z = k`` from above; returns ``z'z``."""
+    """Solve ``L z = k`` by forward substitution; returns ``z'z``."""
     width, squared = lower.shape[1], 0.0
     for i in range(order):
         entry = (row[i] - dot(lower, i * width, image, i)) / lower[i, i]
@@ -113,11 +113,11 @@ def learn(
     dependency: float,
     fading: Fading,
 ) -> int:
-    """Let points enter, move along the pulls, forget, take in the own samples and what neighbours taught, and solve.
+    """Add points, move along the pulls, forget, add own samples and taught observations, and solve.
 
     Returns the new order.
 
-    A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its kernel where unit is 0.
+    A pull moves the function by ``unit`` times the move of a sample of curvature 1, or along the kernel if unit is 0.
     """
     size, outputs = terms.pulls.shape
     capacity, columns, count = len(known.points), rows.shape[1], len(terms.aims)
@@ -137,7 +137,7 @@ def learn(
     order = _enter(known, before, points, rows, gram, terms, ridge, dependency, images)
     for n in range(size):
         image_of(known.lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
-    # Without a ridge nothing is known of the points that just entered, and inv(R) divides by 0 there.
+    # Without a ridge the points that just entered have no information, and inv(R) would divide by 0 there.
     reached = order if ridge > 0.0 else before
     for i in range(order if fading.share < 1.0 else 0):
         desk.ridges[i] = ridge
@@ -155,7 +155,7 @@ def learn(
 
 @inline_always
 def _learn_adaptively(memory: Memory, before: int, order: int, terms: Terms, cursor: Array, desk: Desk) -> None:
-    """Take a step's pulls and samples into both memories, and cut the first where recent samples predict better."""
+    """Add a step's pulls and samples to both memories, and cut the first if recent samples predict better."""
     known, recent, window = memory
     for i in range(before, order):  # the points that just entered
         for k in range(i):
@@ -179,8 +179,10 @@ def _learn_adaptively(memory: Memory, before: int, order: int, terms: Terms, cur
 
 @inline_always
 def _take_in(known: Information, order: int, reached: int, terms: Terms, aims: Array, share: float, desk: Desk) -> None:
-    """Add pulls, in the first ``reached`` coordinates, and samples to the sums; samples first shrink the sums to their
-    ``share``. The aims (n, C) are replaced by their residuals."""
+    """Add pulls, in the first ``reached`` coordinates, and samples to the sums.
+
+    Before samples are added, the sums are multiplied by ``share``. The aims (n, C) are overwritten with the residuals.
+    """
     root, moments, _ = known
     count, capacity = len(aims), desk.images.shape[1]
     if terms.coupled:
@@ -221,7 +223,7 @@ def _enter(
     dependency: float,
     images: Array,
 ) -> int:
-    """Let those points enter that are far enough from the span of the others; returns the new order."""
+    """Add the points that are far enough from the span of the dictionary; returns the new order."""
     lower, root, moments = known.lower, known.root, known.moments
     capacity, columns = len(lower), rows.shape[1]
     for n in range(len(points)):
@@ -262,7 +264,7 @@ def _pull(root: Array, moments: Array, terms: Terms, images: Array, order: int, 
 
 @inline_always
 def _solve(known: Solved, order: int, solution: Array) -> None:
-    """Fill in the weights: ``R w = Q``, then ``L'W = w``."""
+    """Fill in the weights W by solving ``R w = Q``, then ``L'W = w``."""
     lower = known.lower
     information.solve(known.root, known.moments, order, solution)
     for i in range(order - 1, -1, -1):
@@ -275,7 +277,7 @@ def _solve(known: Solved, order: int, solution: Array) -> None:
 
 @cached_njit
 def _may_enter(n: int, own: int, pulls: Array, ridge: float, taught: ReadOnly) -> bool:
-    """Tell whether a point may enter: own samples, and with a ridge also where neighbours pull or teach."""
+    """Return whether point n may enter: own samples may, and, with a ridge, points with a pull or a taught value."""
     if n < own:
         return True
     moves = len(taught) > 0 and taught[n, taught.shape[1] - 1] > 0.0
@@ -288,10 +290,10 @@ def _may_enter(n: int, own: int, pulls: Array, ridge: float, taught: ReadOnly) -
 def products(
     lower: Array, root: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array, images: Array
 ) -> None:
-    """Replace the kernel between points (n, n) by the move of f at each for a weight of 1 at each other.
+    """Overwrite the kernel between points (n, n) with the change of f at each point for a weight of 1 at each point.
 
-    That is ``z' inv(R'R) z``, and with a ridge what lies beyond the dictionary's span over it; times the reach.
-    ``images`` (2, n, order) is worked with.
+    The change is ``reach z' inv(R'R) z``. With a ridge, the kernel's part outside the dictionary's span, divided by the
+    ridge, is added to ``z' inv(R'R) z``. ``images`` (2, n, order) is working memory.
     """
     size, width = len(gram), rows.shape[1]
     for n in range(size):
@@ -318,7 +320,7 @@ def products(
 def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.krls.Krls.step` does.
 
-    What neighbours taught is (N, 2 C + 1), or of no rows.
+    ``taught`` holds the neighbours' observations, (N, 2 C + 1), or has no rows.
     """
     counts, scratch, points, own = given.counts, given.scratch, given.points, own_numbers(given.numbers)
     (size, outputs), capacity = given.gradients.shape, counts[CAPACITY]
@@ -348,7 +350,7 @@ def inner(
     values: Array,
     gram: Array,
 ) -> None:
-    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    """Fill ``gram`` (N, N): entry (m, n) is the change of f at point m for a weight of 1 at point n."""
     own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
     known = tables(storage, capacity, points.shape[1], outputs)
@@ -356,7 +358,7 @@ def inner(
 
 
 class CompiledKrls(CompiledExpansion):
-    """The learner's functions and numbers for compiled rounds.
+    """Functions and numbers of the learner for compiled rounds.
 
     Parameters
     ----------
@@ -373,40 +375,41 @@ class CompiledKrls(CompiledExpansion):
         super().__init__(learner, numbers, sample_terms.tools_of(learner))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the room, in numbers, for the Gram matrix, the samples' terms, and a step's working memory."""
+        """Return the size, in numbers, of the Gram matrix, the samples' terms, and a step's working memory."""
         outputs = state.function.outputs
         return int(points * points + sample_terms.terms_room(points, outputs) + room(capacity, points, outputs))
 
 
 LEAST_DEPENDENCY = 1e-8
-"""Below this the features of points that enter are rounding."""
+"""With a smaller dependency the features of new points would be rounding errors."""
 
 
 @dataclass(frozen=True)
 class Krls(CertainDescent, DescentInSpace):
-    """Kernel recursive least squares (KRLS): least squares on all samples, in the span of independent ones.
+    """Kernel recursive least squares (KRLS): least squares on all samples, in the span of nearly independent samples.
 
-    A sample enters the dictionary D, for good, where the test of approximate linear dependency finds
+    A sample enters the dictionary D, permanently, if it passes the test of approximate linear dependency
 
         kappa(x, x) - k' inv(K_DD) k > dependency kappa(x, x)        k = kappa(D, x)
 
-    The others only count as what their projections on D tell. After every sample f minimises
+    Other samples are replaced by their projections on the span of D. After every sample f minimises
 
         sum_n r_n / 2 ||f(P x_n) - t_n||^2 + lambda / 2 ||f||^2
 
-    over the span, P x_n the projection on the points that were there when sample n came. Of the squared loss t_n is
-    the target. Of other losses, with slope g_n and curvature r_n when the sample came, ``t_n = f_n(x_n) - g_n / r_n``.
+    over the span of D. P x_n is the projection on the dictionary at the time of sample n. For the squared loss t_n is
+    the target. For other losses ``t_n = f_n(x_n) - g_n / r_n``, with the slope g_n and the curvature r_n of the loss
+    when sample n arrived.
 
-    With the squared loss, a ridge of 0 and kappa(x, x) = 1 this is table 1 of Engel, Mannor and Meir (IEEE Trans.
-    Signal Processing 2004). It is computed otherwise: no inverse is carried, since that recursion loses all digits
-    where D is nearly dependent.
+    With the squared loss, a ridge of 0 and kappa(x, x) = 1 the function is that of table 1 of Engel, Mannor and Meir
+    (IEEE Trans. Signal Processing 2004). The computation differs: their recursion on inverses loses all digits if D is
+    nearly dependent, so triangular factors are updated instead.
 
-    With ``forgetting`` beta a sample counts ``beta^(N - n)`` times when N have come. The ridge is not forgotten but
-    renewed, in some coordinates of the features ``inv(L) k`` after each step, as `rls` does: they have the unit norm of
-    the space. Points stay in the dictionary; only the samples' weight is forgotten.
+    With the ``forgetting`` factor beta, sample n has the weight ``beta^(N - n)`` after N samples. The ridge does not
+    decay: it is renewed after each step in some coordinates of the features ``inv(L) k``, which are orthonormal, as in
+    `rls`. Points stay in the dictionary; only the weights of samples decay.
 
-    There is no budget: the dictionary is as large as the inputs are rich. `newton` has one. In a network a pull moves f
-    as for `newton`.
+    There is no budget: the size of the dictionary depends on the variety of the inputs. `newton` has a budget. In a
+    network a pull moves f as for `newton`.
 
     Parameters
     ----------
@@ -415,20 +418,20 @@ class Krls(CertainDescent, DescentInSpace):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta of explicit couplings; implicit ones take as much of their Newton step as eta is of its largest. Own samples
-        take no step size.
+        eta, the step size of explicit couplings. Implicit couplings take the fraction eta / max(eta) of their Newton
+        step. Own samples need no step size.
     ridge : float or "auto"
-        lambda as a multiple of the loss's largest curvature: the weight of ``||f||^2`` in samples. 0, as in the paper,
-        needs a quadratic loss. "auto" is the noise's variance over that of the function beneath it, from a sample of
-        the data, at least 0.1; of classes a
-        quarter of that, at least 0.005, with squared hinges 0.2.
+        lambda as a multiple of the loss's largest curvature, nonnegative: the weight of ``||f||^2`` in units of
+        samples. 0, as in the paper, needs a quadratic loss. "auto" is the ratio of noise variance to signal variance,
+        estimated from a sample of the data, at least 0.1; for classes a quarter of that ratio, at least 0.005; for
+        squared hinges 0.2.
     dependency : float
-        The paper's nu, at least 1e-8 and below 1: the share of kappa(x, x) that a point must have outside the span.
+        The paper's nu, in [1e-8, 1): the least fraction of kappa(x, x) outside the span for a point to enter.
     forgetting : float or "auto"
-        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. "auto" finds it out, as
-        `newton` does. Both need a ridge above 0.
+        beta, the forgetting factor in (0, 1]; 1 forgets nothing. "auto" adapts it during the
+        run, as `newton` does. A factor below 1 and "auto" need a ridge above 0.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -453,7 +456,7 @@ class Krls(CertainDescent, DescentInSpace):
             )
 
     def inner(self, state: LearnerState[SolvedSum], at: Evaluated) -> Array:
-        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        """Return, for implicit steps, the change of f at each point for a weight of 1 at each point, (n, n)."""
         function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
         rows, work = np.require(at.rows, requirements=["C", "W"]), np.empty((2, len(gram), function.order))
         products(
@@ -476,9 +479,9 @@ class Krls(CertainDescent, DescentInSpace):
         eta: float | None = None,
         taught: Array = NOTHING,
     ) -> Info:
-        """Take in own samples and taught observations, and move along their part of the gradients.
+        """Add own samples and taught observations to the information, and move along the pulls in the gradients.
 
-        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
+        Only the presence of ``curvatures`` matters, not their values: pulls are already limited to their longest step.
         """
         eta = self.eta(state) if eta is None else eta
         function, at = state.function, together(evaluations)
@@ -486,7 +489,7 @@ class Krls(CertainDescent, DescentInSpace):
         size = len(at.points)
         function.reserve(size)
         capacity = len(function.points_buffer)
-        wide = np.empty((size, capacity))  # new points have columns of their own
+        wide = np.empty((size, capacity))  # new points add columns
         wide[:, : function.order] = at.rows
         known = Solved(
             function.points_buffer,
@@ -515,10 +518,10 @@ class Krls(CertainDescent, DescentInSpace):
         return state.function.noise
 
     def posterior(self, state: LearnerState[SolvedSum]) -> Posterior | None:
-        """Return how certain the function is; None without a ridge, and for other losses than the squared one.
+        """Return the posterior of the function; None without a ridge, and for losses other than the squared loss.
 
-        What is carried is ``R inv(L')`` of the factor that a posterior has: with the inverse of L the image of a point
-        is ``inv(L) k``.
+        A `Posterior` needs the root of the information on kernel rows k. The state's R refers to the features
+        ``inv(L) k`` instead, so that the posterior's root is ``R L'``.
         """
         if not self.gaussian:
             return None
@@ -531,5 +534,5 @@ class Krls(CertainDescent, DescentInSpace):
 
     @property
     def compiled(self) -> CompiledKrls:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledKrls(self)

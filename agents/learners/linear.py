@@ -1,4 +1,4 @@
-"""Affine functions of the inputs: what can be learned without a kernel."""
+"""Affine functions of the inputs: the baseline without a kernel."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ class AffineFunction:
     Parameters
     ----------
     coefficients : Array
-        W over v', (p + 1, C).
+        W above the row v', (p + 1, C); W alone, (p, C), without an intercept.
     intercept : bool
-        Whether v is learned; otherwise it is 0, and only W, (p, C), is given.
+        Whether v is learned; otherwise v = 0.
     """
 
     __slots__ = ("coefficients", "inputs", "intercept", "outputs")
@@ -45,7 +45,7 @@ class AffineFunction:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> "AffineFunction":
-        """Build the function from ``weights`` (p, C) and, where there is one, ``intercept`` (C,)."""
+        """Build the function from ``weights`` (p, C) and, if present, ``intercept`` (C,)."""
         intercept = arrays.get("intercept")
         if intercept is None:
             return cls(arrays["weights"], intercept=False)
@@ -58,7 +58,7 @@ class AffineFunction:
 
     @property
     def shrunk(self) -> int:
-        """The weights are regularised, the intercept is not."""
+        """p, the number of regularised rows: the weights are regularised, the intercept is not."""
         return self.inputs
 
     @property
@@ -67,7 +67,7 @@ class AffineFunction:
         return self.coefficients[: self.inputs]
 
     def features(self, points: Array) -> Array:
-        """Return ``points`` (n, p), with a column of ones where there is an intercept: (n, p + 1)."""
+        """Return ``points`` (n, p); with an intercept, a column of ones is appended, (n, p + 1)."""
         if not self.intercept:
             return points
         features = np.empty((len(points), self.inputs + 1))
@@ -75,7 +75,7 @@ class AffineFunction:
         return features
 
     def shares_features(self, other: object) -> bool:
-        """Return whether another function is affine too, with an intercept or without as this one."""
+        """Return whether another function is affine too, and both or neither have an intercept."""
         return isinstance(other, AffineFunction) and other.intercept == self.intercept
 
     def combined(self, features: Array) -> Array:
@@ -93,13 +93,13 @@ class AffineFunction:
         return AffineFunction(weights, self.intercept)
 
     def arrays(self) -> dict[str, Array]:
-        """Return ``weights`` (p, C) and, where it is learned, ``intercept`` (C,)."""
+        """Return ``weights`` (p, C) and, if an intercept is learned, ``intercept`` (C,)."""
         if not self.intercept:
             return {"weights": self.coefficients.copy()}
         return {"weights": self.weights.copy(), "intercept": self.coefficients[-1].copy()}
 
     def distance(self, other: object) -> float:
-        """Compute the norm of the difference of all coefficients; NaN where the other function is not affine."""
+        """Compute the norm of the difference of all coefficients; NaN if the other function is not affine."""
         if not isinstance(other, AffineFunction):
             return math.nan
         intercepts = [f.coefficients[-1] if f.intercept else np.zeros(f.outputs) for f in (self, other)]
@@ -120,12 +120,12 @@ class Linear(LinearInFeatures):
     loss : Loss
         The loss of a sample.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The default is half of "auto": a line has little to
-        learn, and where hardly any of the targets is linear the rest of them is noise to average.
+        eta, the step size: a number or a schedule, below 1 / regularization. The default is half of "auto": an affine
+        function has few parameters, and the nonlinear part of the targets acts as noise, which small steps average.
     regularization : float
-        lambda, the Tikhonov coefficient of the weights, not negative; the intercept is free.
+        lambda, the Tikhonov coefficient of the weights, nonnegative; the intercept is not regularised.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     intercept : bool
         Whether there is an intercept v.
     """
@@ -140,7 +140,7 @@ class Linear(LinearInFeatures):
 
     @property
     def kernel(self) -> LinearKernel:
-        """The kernel whose functions these are, for a solver that fits a kernel expansion."""
+        """The kernel of the space of affine functions, for solvers that fit a kernel expansion."""
         return LinearKernel(offset=float(self.intercept))
 
     def init(self, inputs: int, outputs: int) -> FeatureState:
@@ -152,13 +152,13 @@ class Linear(LinearInFeatures):
 
     @property
     def handed_features(self) -> HandedFeatures:
-        """What computes the features in compiled code, and their numbers."""
+        """The compiled function that computes the features, and a callable that returns its numbers from a state."""
         numbers = _WITH_ONES if self.intercept else np.zeros(1)
         return _features, lambda state: numbers
 
     @property
     def compiled(self) -> CompiledFeatures:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledFeatures(self, *self.handed_features)
 
 
@@ -167,7 +167,7 @@ _WITH_ONES: Array = np.ones(1)
 
 @cached_njit
 def _features(numbers: Array, points: Array, rows: Array) -> None:
-    """Copy the points, with a one behind each where the number is 1."""
+    """Copy the points, and append a one to each if ``numbers[0]`` is 1."""
     size, inputs = points.shape
     for i in range(size):
         for k in range(inputs):

@@ -1,7 +1,7 @@
 """Learners whose functions are linear in a fixed number of features: ``f(x) = W' phi(x)``.
 
-What is the same for all of them is here: evaluation from the features, and gradient descent on the weights. A learner
-adds its features.
+This module has their common parts, evaluation from the features and gradient descent on the weights. A learner adds its
+features.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ FEATURES = types.void(NUMBERS, MATRIX, MATRIX_OUT)
 features_at = at(FEATURES)
 
 HandedFeatures = tuple[Compiled, Callable[[Any], Array]]
-"""A function with the signature FEATURES, and what returns its numbers from a state."""
+"""A function with the signature FEATURES, and a callable that returns its numbers from a state."""
 
 REGULARIZATION, SHRUNK, COUNT, FIRST = range(4)
-"""The numbers before the features', `COUNT` of them; the first `SHRUNK` features are regularised."""
+"""Indices among the numbers before those of the features; `SHRUNK` features, the first ones, of `COUNT` are
+regularised."""
 
 
 @cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Compute the features of points, and from them the values."""
+    """Compute the features of points and the values of f."""
     count = int(numbers[COUNT])
     features_at(tools[0])(line(numbers, FIRST, len(numbers) - FIRST), points, rows)
     combine_into(rows, table(storage, 0, count, values.shape[1]), count, values)
@@ -56,7 +57,7 @@ def evaluate(
 
 @njit_no_refcount
 def step(given: StepArguments) -> float:
-    """Take a step, in which nothing is compressed."""
+    """Take a step on the weights, without compression."""
     coefficients = table(given.storage, 0, int(given.numbers[COUNT]), given.gradients.shape[1])
     shrink, shrunk = 1.0 - given.sizes[0] * given.numbers[REGULARIZATION], int(given.numbers[SHRUNK])
     descend_by(given, coefficients, shrink, shrunk)
@@ -65,7 +66,7 @@ def step(given: StepArguments) -> float:
 
 @inline_always
 def descend_by(given: StepArguments, coefficients: Array, shrink: float, shrunk: int) -> None:
-    """Do as :func:`descend` on a step's arguments; the Gram matrix lies at the begin of its scratch."""
+    """Do :func:`descend` with a step's arguments; the Gram matrix is at the start of the scratch."""
     size = len(given.gradients)
     gram = table(given.scratch, 0, size, size)
     rows, gradients, rates, stiffness = given.rows, given.gradients, given.rates, given.stiffness
@@ -86,8 +87,8 @@ def descend(
 ) -> None:
     """Scale the first ``shrunk`` rows of the coefficients, then add ``sum_n phi(x_n) w_n'`` with the step's weights.
 
-    The weights are ``-rates g``, or in the implicit step, with K the features' inner products,
-    ``-rates inv(I + diag(stiffness) K diag(rates)) g``.
+    The weights are ``-rates g``. In the implicit step they are ``-rates inv(I + diag(stiffness) K diag(rates)) g``,
+    with the inner products K of the features.
     """
     count, outputs = coefficients.shape
     size = len(features)
@@ -121,7 +122,7 @@ def gram_of(features: Array, count: int, gram: Array) -> None:
 
 @cached_njit
 def place(numbers: Array, storage: Array, weights: Array) -> None:
-    """Put a state where its function has these weights: they are all of it."""
+    """Set the weights, which are the whole state."""
     for k in range(len(weights)):
         storage[k] = weights[k]
 
@@ -142,7 +143,7 @@ def inner(
 
 
 class CompiledLinear:
-    """What learners that are linear in features have in common, whatever the features: the layout of their states.
+    """The common part of compiled learners that are linear in any features: the layout of their states.
 
     Parameters
     ----------
@@ -162,7 +163,7 @@ class CompiledLinear:
         return int(state.function.coefficients.size)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers of the Gram matrix of a step's points."""
+        """Return the size, in numbers, of the Gram matrix of a step's points."""
         return points * points
 
     def steps(self, state: Any) -> int:
@@ -190,7 +191,7 @@ class CompiledLinear:
         function.coefficients = coefficients
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return that there is always room, and nothing to want; the order stays."""
+        """Return the state's integers: unlimited room, no maintenance, and the constant order."""
         return np.array([ALWAYS, NOTHING, state.function.order], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
@@ -201,7 +202,7 @@ class CompiledLinear:
 
 
 class CompiledVector(CompiledLinear):
-    """The same of learners whose states lie in one vector, ``state.storage``, and can ``move_to`` another."""
+    """The same for learners whose states are stored in one vector, ``state.storage``, and can ``move_to`` another."""
 
     def length(self, state: Any, capacity: int) -> int:
         return len(state.storage)
@@ -216,16 +217,16 @@ class CompiledVector(CompiledLinear):
 
 
 class CompiledFeatures(CompiledLinear):
-    """The functions and numbers of a learner with constant features for compiled rounds.
+    """Functions and numbers of a learner with constant features for compiled rounds.
 
     Parameters
     ----------
     learner : LinearInFeatures
         The learner.
     features : function
-        Computes the features, with the signature FEATURES.
+        The compiled function that computes the features, with the signature FEATURES.
     numbers : callable
-        Returns the numbers of the features from a state, (n,).
+        Returns the function's numbers from a state, (n,).
     """
 
     evaluate = staticmethod(evaluate)
@@ -252,7 +253,7 @@ class FeatureFunction(Function, Protocol):
 
     @property
     def shrunk(self) -> int:
-        """How many of the features, from the first, are regularised."""
+        """The number of regularised features; they come first."""
         ...
 
     def features(self, points: Array) -> Array:
@@ -274,8 +275,8 @@ class LinearInFeatures(Descent):
 
         W <- (1 - eta lambda) W - sum_sets (eta / b) sum_k phi(x_k) g_k'
 
-    where g_k is the derivative of the loss plus the coupling's at x_k. The implicit step takes the coupling, and a
-    quadratic loss, at the new function: the Gram matrix of its points is ``Phi Phi'``.
+    where g_k is the derivative of the loss plus that of the coupling at x_k. The implicit step takes the coupling, and
+    a quadratic loss, at the new function, with the Gram matrix ``Phi Phi'``.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -333,11 +334,11 @@ class LinearInFeatures(Descent):
         return state.function.coefficients
 
     def regularized(self, state: FeatureState) -> int:
-        """Return how many of the features, from the first, are regularised."""
+        """Return the number of regularised features; they come first."""
         return state.function.shrunk
 
     def place(self, state: FeatureState, coefficients: Array, steps: int) -> None:
-        """Put a state where its function has these weights (L, C), after so many steps."""
+        """Set a state to the function with these weights (L, C), after ``steps`` steps."""
         state.function.coefficients[:] = coefficients
         state.steps = steps
 

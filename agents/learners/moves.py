@@ -41,8 +41,8 @@ LONG_LOOPS = True
 
 @cached_njit
 def part_ways(
-    gradients: Array,  # (N, C), the losses' and the coupling's; turned into the weights of a first-order step
-    slopes: Array,  # (n, C), the losses' alone, at the node's own samples
+    gradients: Array,  # (N, C), of losses plus coupling; overwritten with the weights of a first-order step
+    slopes: Array,  # (n, C), derivatives of the losses alone, at the node's own samples
     values: ReadOnly,  # (n, C)
     curvatures: Array,  # (n,)
     rates: ReadOnly,  # (N,)
@@ -52,7 +52,7 @@ def part_ways(
 ) -> bool:
     """Separate the targets of own samples, ``f - l' / r``, from the weights of the neighbours' pulls.
 
-    Returns whether they pull at all.
+    Returns whether there are nonzero pulls.
     """
     size, outputs = gradients.shape
     count, coupled = len(slopes), False
@@ -70,7 +70,7 @@ def part_ways(
 
 @cached_njit
 def withhold(weights: Array, pulls: ReadOnly, offered: ReadOnly) -> None:
-    """Take the loss's part out of the first-order step (N, C) at own samples that are not offered, (n,) of them."""
+    """Remove the loss's part from the first-order step (N, C) at own samples whose entry of ``offered`` (n,) is 0."""
     for n in range(len(offered)):
         if offered[n] == 0.0:
             copy_vector(pulls[n], weights[n])
@@ -79,7 +79,7 @@ def withhold(weights: Array, pulls: ReadOnly, offered: ReadOnly) -> None:
 @cached_njit
 def choose(
     komp_work: Array,  # (5, capacity)
-    work: Array,  # as `room` says; its beginning then holds the places where the points were
+    work: Array,  # size: `room`; on return it begins with the points' former indices
     tables: Tables,
     before: int,
     new_weights: Array,  # (N, C), of the first-order step
@@ -88,12 +88,12 @@ def choose(
     epsilon: float,
     limit: float,
 ) -> tuple[Moved, float, int]:
-    """Choose the dictionary by KOMP, and have its factor follow.
+    """Choose the dictionary by KOMP, and update its factor.
 
-    What is compressed is f with that part of a first-order step added that no point so far can express. So old points
-    are judged by what f would be without them, and new ones by what they would add.
+    KOMP compresses f plus the part of a first-order step outside the span of the dictionary. Thus old points are judged
+    by the change of f without them, and new points by their contribution outside the span.
 
-    Returns how points move, the error of the choice, and the changes of the factor.
+    Returns the moves of the points, the compression error, and the number of changes of the factor.
     """
     weights, factor = tables.weights, tables.factor
     capacity, size = len(factor), len(new_weights)
@@ -104,7 +104,7 @@ def choose(
         arrivals[n, 0] = before + n
     outputs = new_weights.shape[1]
     if size == 1:
-        # KOMP wants the point's projection too.
+        # KOMP also needs the point's projection.
         split(factor, before, line(cross, 0, before), gram[0, 0], komp_work[1], komp_work[2])
         for j in range(before):
             for c in range(outputs):
@@ -126,7 +126,7 @@ def choose(
 
 @cached_njit
 def count_kept(origins: Array, before: int, order: int) -> int:
-    """Return how many points were there before."""
+    """Return the number of points that were in the dictionary before the step."""
     kept = 0
     while kept < order and origins[kept, 0] < before:
         kept += 1
@@ -135,7 +135,7 @@ def count_kept(origins: Array, before: int, order: int) -> int:
 
 @cached_njit
 def leaving_points(moved: Moved, points: Array) -> Array:
-    """Return the points that leave, (r, p), before any has moved."""
+    """Return the leaving points, (r, p); called before the points are reordered."""
     found = np.empty((moved.before - moved.kept, points.shape[1]))
     stays = place = 0
     for j in range(moved.before):
@@ -154,10 +154,10 @@ def apply_moves(
     moved: Moved,
     changes: int,
     new_points: ReadOnly,  # (N, p)
-    leaving: Array,  # (r, before), the kernel between those that leave and all; where others come in their place
+    leaving: Array,  # (r, before), the kernel between leaving and all earlier points; no rows unless new points enter
     terms: Terms,
     ridge: float,
-    forgetting: float,  # not read where the memory is adaptive
+    forgetting: float,  # not used if the memory is adaptive
     cursor: float,
 ) -> float:
     """Update the information after changes of the dictionary, add pulls, samples and taught observations, and solve.
@@ -183,7 +183,7 @@ def apply_moves(
 
 @cached_njit
 def follow_information(known: Information, moved: Moved, leaving: Array, ridge: float) -> None:
-    """Take points out of the information and put others in."""
+    """Remove the leaving points from the information, and add the new ones."""
     root, moments, _ = known
     before, order, kept = moved.before, moved.order, moved.kept
     product = line(moved.work, len(root), len(root))
@@ -199,13 +199,13 @@ def follow_information(known: Information, moved: Moved, leaving: Array, ridge: 
 
 @cached_njit
 def room(capacity: int, size: int, outputs: int) -> int:
-    """Return the numbers that :func:`choose` and :func:`apply_moves` work with."""
+    """Return the size, in numbers, of the working memory of :func:`choose` and :func:`apply_moves`."""
     return 2 * capacity + size * (1 + capacity) + (2 * outputs + RENEWED) * capacity + RENEWED * outputs
 
 
 @cached_njit
 def follow(origins: Array, before: int, order: int, points: Array, new_points: ReadOnly) -> None:
-    """Order the points as KOMP has ordered their places."""
+    """Reorder the points as KOMP has reordered their indices."""
     for place in range(order):
         origin = int(origins[place, 0])
         if origin >= before:
@@ -216,7 +216,7 @@ def follow(origins: Array, before: int, order: int, points: Array, new_points: R
 
 @cached_njit
 def products(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array) -> None:
-    """Replace the kernel between points (n, n) by the move of f at each for a weight of 1 at each other."""
+    """Overwrite the kernel between points (n, n) with the change of f at each point for a weight of 1 at each point."""
     information.uncertainty(root, factor, order, rows, ridge, gram)
     for n in range(len(gram)):
         for m in range(len(gram)):
@@ -226,13 +226,13 @@ def products(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: floa
 # The terms of a step's own samples and of the neighbours' pulls, in compiled code.
 
 RIDGE, FORGETTING, BATCH_SIZE, CURVATURE, OF_WEIGHT_ONE, REACH, OWN, LOSS_NUMBERS, FIRST = range(9)
-"""Places among the learner's numbers: lambda, the share of older samples that a sample leaves, b, the loss's largest
-curvature, the same under sample weights (0 without), the reach of a pull, a number of the learner's own, the count of
-the loss's numbers, and the first of the loss's numbers."""
+"""Indices among the learner's numbers: lambda, the forgetting factor, b, the loss's largest curvature, the curvature of
+a sample of weight 1 (0 without sample weights), the reach of a pull, a number of the learner's own, the count of the
+loss's numbers, and the first of the loss's numbers."""
 
 
 def numbers_of(learner: Any, own: float, forgetting: float = 1.0) -> Array:
-    """Return the learner's numbers; ``own`` is its own one, and ``forgetting`` 0 where that is found from samples."""
+    """Return the learner's numbers; ``own`` is a number of its own, and ``forgetting`` is 0 if it is adaptive."""
     loss = loss_form(learner.loss)
     head = [learner.penalty, forgetting, learner.batch_size, learner.loss.curvature]
     head += [learner.of_weight_one, learner.reach, own]
@@ -248,7 +248,7 @@ def tools_of(learner: Any) -> tuple[int, int]:
 
 @cached_njit
 def terms_room(points: int, outputs: int) -> int:
-    """Return the numbers that `terms` works with."""
+    """Return the size, in numbers, of the working memory of `terms`."""
     return points * (3 * outputs + 1)
 
 
@@ -264,7 +264,7 @@ class Asked(NamedTuple):
 
 @inline_always
 def asked_in(own: Array) -> Asked:
-    """Return such a learner's own numbers by name."""
+    """Return the numbers of the learner's loss and pulls by name."""
     return Asked(
         line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[OF_WEIGHT_ONE], own[BATCH_SIZE], own[REACH]
     )
@@ -272,10 +272,10 @@ def asked_in(own: Array) -> Asked:
 
 @inline_always
 def terms(given: StepArguments, taught: Array, asked: Asked, work: Array, derivatives: int) -> Terms:
-    """Do the same as `certainty.CertainDescent.terms`, in numbers to work with, so many as `room` says.
+    """Do the same as `certainty.CertainDescent.terms` in the working memory ``work``, of the size `terms_room`.
 
-    Among the addresses that the step calls, ``derivatives`` is the place of the loss's; behind it is its curvatures'.
-    The gradients become the weights of a first-order step.
+    ``derivatives`` is the index of the address of the loss's derivatives; the address of its curvatures follows. The
+    gradients are overwritten with the weights of a first-order step.
     """
     values, targets, gradients, bends = given.values, given.targets, given.gradients, given.tools[derivatives + 1]
     count, outputs = values.shape

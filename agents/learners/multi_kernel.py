@@ -1,4 +1,4 @@
-"""POLK with kernels of several bandwidths, weighed by how well each has predicted: the bandwidth is found online."""
+"""POLK with several bandwidths, mixed by their past losses, so that the bandwidth is learned online."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def scaled_kernels(kernel: Kernel, factors: Sequence[float]) -> list[Kernel]:
 
 
 def rate_for(rate: Rate, loss: Loss) -> float:
-    """Return the rate as a number: of classes, "auto" is that of their likelihood, 1."""
+    """Return the rate as a number: "auto" is LIKELIHOOD, to be computed from losses, for numbers, and 1 for classes."""
     if rate != "auto":
         return float(rate)
     return LIKELIHOOD if loss.task == "regression" else 1.0
 
 
 class MultiKernelState:
-    """Everything that changes: the members' states, and their losses."""
+    """State of the learner: the members' states and losses, and the number of steps."""
 
     __slots__ = ("count", "losses", "members", "steps")
 
@@ -70,26 +70,29 @@ class MultiKernelState:
 
 @dataclass(frozen=True)
 class MultiKernel(Descent):
-    """POLK for each of several bandwidths, mixed by their losses on samples that they had not seen yet (Hedge).
+    """POLK for each of several bandwidths, mixed by Hedge on their losses on new samples.
 
-    Member e has the bandwidth ``factors[e]`` times that of ``kernel``, learns from every sample by its own loss,
-    compresses by its own budget, and follows the neighbours' pull on the mixture ``f = sum_e q_e f_e``. With L_e the
-    sum of its losses before each step, of which a sample leaves ``forgetting``, ``q_e ~ exp(-rate L_e)``. `raker`
-    mixes random features in the same way; here the members are compressed.
+    Member e has ``factors[e]`` times the bandwidth of ``kernel``. It follows the gradient of its own loss on every
+    sample, compresses with its own budget, and follows the gradient of the coupling at the mixture
+    ``f = sum_e q_e f_e``. The shares are ``q_e ~ exp(-rate L_e)``. L_e is the discounted sum of the member's losses,
+    each measured before the step on its sample. Every new sample multiplies the earlier sum by ``forgetting``. `raker`
+    mixes random features in the same way; here the members are compressed kernel expansions.
 
     Parameters
     ----------
     loss, step_size, regularization, batch_size, budget
-        As of ``polk``, the same for every member.
+        As for `polk`, the same for every member.
     kernel : Kernel
         A kernel with a bandwidth.
     factors : sequence of float
-        The bandwidths, as multiples of the kernel's, positive.
+        The members' bandwidths, as multiples of the kernel's bandwidth, positive.
     rate : float or "auto"
-        The rate of Hedge, positive. "auto" is the likelihood's: 1 where classes are learned, and for numbers 1 over
-        twice the mean loss of the best member, which is a Gaussian likelihood for the squared loss in every unit.
+        The learning rate of Hedge, positive. "auto" treats losses as negative log-likelihoods: it is 1 for classes,
+        and for numbers 1 over twice the mean loss of the best member; for the squared loss this is a Gaussian
+        likelihood in any unit.
     forgetting : float
-        What a sample leaves of the losses before its batch, above 0, at most 1; those of a batch count alike.
+        The factor in (0, 1] by which each new sample multiplies the losses of earlier batches; losses within a batch
+        count equally.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -101,7 +104,7 @@ class MultiKernel(Descent):
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     rate: Rate = "auto"
     forgetting: float = 0.999
-    weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
+    weighs_widths: ClassVar[bool] = True  # losses choose the bandwidth; data set the lengths' ratios
 
     ranges: ClassVar = STEP_RANGES | MIXTURE_RANGES
 
@@ -116,7 +119,7 @@ class MultiKernel(Descent):
 
     @property
     def linear(self) -> bool:
-        """False: a step changes the members' shares too."""
+        """False, because a step also changes the members' shares."""
         return False
 
     @cached_property
@@ -125,22 +128,22 @@ class MultiKernel(Descent):
         return tuple(Polk(**{**shared, "kernel": each}) for each in scaled_kernels(self.kernel, self.factors))
 
     def init(self, inputs: int, outputs: int) -> MultiKernelState:
-        """Return the state of members that are all 0 and count alike."""
+        """Return the state of members that are all 0, with equal shares."""
         return MultiKernelState([member.init(inputs, outputs) for member in self._members])
 
     def shares(self, state: MultiKernelState) -> Array:
-        """Return how much each member counts, q_e, (E,)."""
+        """Return the members' shares q_e, (E,)."""
         weights: Array = shares_of(log_weights(state.losses, state.count, rate_for(self.rate, self.loss)))
         return weights
 
     def evaluate(self, state: MultiKernelState, points: Array) -> Evaluated:
-        """Evaluate all members at ``points`` (n, p): the rows hold their values and then their own rows."""
+        """Evaluate all members at ``points`` (n, p); the rows hold the members' values, then the members' rows."""
         found = [member.evaluate(own, points) for member, own in self._pairs(state)]
         values = combined([each.values for each in found], self.shares(state))
         return Evaluated(points, np.hstack([each.values for each in found] + [each.rows for each in found]), values)
 
     def inner(self, state: MultiKernelState, at: Evaluated) -> Array:
-        """Return the mean of the members' values, weighted by their shares, (n, n)."""
+        """Return the mean of the members' inner products, weighted by their shares, (n, n)."""
         parts = self._parted(state, at)
         grams = [member.inner(own, part) for (member, own), part in zip(self._pairs(state), parts, strict=True)]
         return combined(grams, self.shares(state))
@@ -154,7 +157,7 @@ class MultiKernel(Descent):
         targets: Array,
         eta: float | None = None,
     ) -> Info:
-        """Take a step with every member, by the derivatives of its loss and of the coupling; then weigh them."""
+        """Take a step with every member along the derivatives of its loss and of the coupling; update the losses."""
         eta = self.eta(state) if eta is None else eta
         shares, error = self.shares(state), 0.0
         sets = [self._parted(state, evaluation) for evaluation in evaluations]
@@ -188,7 +191,7 @@ class MultiKernel(Descent):
         return Mixed(members, arrays["shares"])
 
     def snapshot(self, state: MultiKernelState) -> dict[str, Array]:
-        """Return the members' arrays, with their places, and ``losses``, ``count`` and ``steps``."""
+        """Return the members' arrays as ``<index>.<name>``, the ``losses``, and ``progress``: count and steps."""
         found: dict[str, Array] = {
             "losses": state.losses.copy(),
             "progress": np.array([state.count, float(state.steps)]),
@@ -211,7 +214,7 @@ class MultiKernel(Descent):
         return list(zip(self._members, state.members, strict=True))
 
     def _parted(self, state: MultiKernelState, whole: Evaluated) -> list[Evaluated]:
-        """Return the members' own evaluations."""
+        """Split the mixture's evaluation into the members' evaluations."""
         outputs, pairs = whole.values.shape[1], self._pairs(state)
         widths = [member.evaluate(own, whole.points[:0]).rows.shape[1] for member, own in pairs]
         cuts = np.cumsum([outputs] * len(pairs) + widths)[:-1]

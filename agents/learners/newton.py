@@ -1,4 +1,4 @@
-"""Second-order steps on a compressed dictionary: as accurate as a batch solver, sample by sample."""
+"""Second-order steps on a compressed dictionary: the accuracy of a batch solver, one sample at a time."""
 
 from __future__ import annotations
 
@@ -70,26 +70,26 @@ from kernelswarm.refused_key import RefusedKey
 LONG_LOOPS = True
 
 BLOCKED_FROM_ORDER = 128
-"""A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,
-so that the size alone decides."""
+"""The order from which on a step on several points uses matrix-matrix products, which are faster there. They round
+differently, so the choice depends on the sizes alone."""
 
 BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS, BLOCKED = range(1, 7)
-"""Among the addresses that a step calls, after that of the kernel."""
+"""Indices among the addresses that a step calls, after the kernel's."""
 
 RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, ADAPTIVE = range(8)
 CURVATURE, OF_WEIGHT_ONE, REACH, LOSS_NUMBERS, FIRST = range(8, 13)
-"""Places among the learner's own numbers, which begin as POLK's and follow the kernel's; after them come the loss's
-numbers, with their count, and the budget's."""
+"""Indices among the learner's own numbers, which follow the kernel's and begin like POLK's. The loss's numbers and the
+budget's numbers come after them."""
 
 
 @cached_njit
 def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.newton.Newton.step` does.
 
-    What neighbours taught is (N, 2 C + 1), or of no rows.
+    ``taught`` holds the neighbours' observations, (N, 2 C + 1), or has no rows.
     """
     if is_large(own_numbers(given.numbers), given.counts[ORDER], len(given.gradients)):
-        # By its address: few runs need it, and it is most of the code to compile.
+        # Called by address: few runs need it, and it is most of the code to compile.
         error: float = taught_step_at(found_at(given.tools[BLOCKED]))(given, taught)
         return error
     order, error, changes = _move(given, taught, _epsilon(given))
@@ -120,9 +120,9 @@ def _memory(given: StepArguments) -> Memory:
 
 @inline_always
 def _move(given: StepArguments, taught: Array, epsilon: float) -> tuple[int, float, int]:
-    """Move the points as KOMP within ``epsilon`` says, take in the step's terms, and solve.
+    """Choose the dictionary by KOMP within ``epsilon``, add the step's terms to the information, and solve.
 
-    Returns the points that there are, the error of the choice, and the changes of the factor.
+    Returns the new order, the compression error, and the number of changes of the factor.
     """
     storage, counts, own = given.storage, given.counts, own_numbers(given.numbers)
     (taken, outputs), inputs = given.gradients.shape, given.points.shape[1]
@@ -182,7 +182,7 @@ def _budget(own: Array) -> Array:
 
 @inline_always
 def _count(given: StepArguments, order: int, changes: int) -> None:
-    """Write the order after a step and the integers that depend on it."""
+    """Store the order after a step, and the integers that depend on it."""
     storage, counts, own, late = given.storage, given.counts, own_numbers(given.numbers), given.tools[BLOCKED]
     storage[0] = next_budget_at(given.tools[BUDGET_NEXT])(_budget(own), storage[0], order)
     counts[ORDER], counts[ROOM] = order, counts[CAPACITY] - order
@@ -192,9 +192,9 @@ def _count(given: StepArguments, order: int, changes: int) -> None:
 
 @inline_always
 def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
-    """Return the terms of own samples and of the neighbours' pulls, in the scratch from ``first`` on.
+    """Return the terms of own samples and of the neighbours' pulls, stored in the scratch from ``first`` on.
 
-    The gradients become the weights of the first-order step that offers points to the dictionary.
+    ``given.gradients`` is overwritten with the weights of the first-order step by which KOMP chooses the dictionary.
     """
     own, (count, outputs), taken = own_numbers(given.numbers), given.values.shape, len(given.gradients)
     losses = line(own, FIRST, int(own[LOSS_NUMBERS]))
@@ -212,7 +212,7 @@ def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
 
 @inline_always
 def _leaving(given: StepArguments, moved: Moved, points: Array) -> Array:
-    """Return the kernel between the points that leave and all before, (r, before), where others come."""
+    """Return the kernel between leaving and all earlier points, (r, before); no rows unless new points enter."""
     leaving = np.empty((0, moved.before))
     if moved.kept < moved.before and moved.kept < moved.order:
         gone, all_before = moves.leaving_points(moved, points), table(points, 0, moved.before, points.shape[1])
@@ -236,7 +236,7 @@ def inner(
     values: Array,
     gram: Array,
 ) -> None:
-    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    """Fill ``gram`` (N, N): entry (m, n) is the change of f at point m for a weight of 1 at point n."""
     own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
     factor = tables(storage, capacity, points.shape[1], outputs).factor
@@ -245,8 +245,9 @@ def inner(
 
 
 class CompiledNewton(ByProducts):
-    """The learner's functions and numbers for compiled rounds; in the storage lie the budget's state and the
-    coordinate whose ridge is renewed next.
+    """Functions and numbers of the learner for compiled rounds.
+
+    The storage begins with the budget's state and the coordinate whose ridge is renewed next.
 
     Parameters
     ----------
@@ -288,28 +289,28 @@ class CompiledNewton(ByProducts):
         super().__init__(learner, numbers, (*tools, BY_PRODUCTS.place))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that KOMP, the step's own sums and the information work with."""
+        """Return the size, in numbers, of the working memory of KOMP, of the step's terms and of the information."""
         outputs = state.function.outputs
         own = points * (points + 3 * outputs + 2)
         return int(5 * capacity + own + moves.room(capacity, points, outputs))
 
 
 class CompiledPosterior(CompiledNewton):
-    """The same where points go by the Hellinger distance that they leave to the posterior."""
+    """The same with removals by the Hellinger distance between posteriors."""
 
     step = staticmethod(step_of_posterior)
     taught_step = staticmethod(hellinger_step)
 
 
 class NewtonState(PolkState):
-    """Everything the learner changes: function and information, steps, the budget's state, the factor's history."""
+    """State of the learner: function and information, number of steps, the budget's state, the factor's history."""
 
     __slots__ = ()
     function: InformedExpansion
 
     @property
     def cursor(self) -> float:
-        """The coordinate whose ridge is renewed next, where samples are forgotten; compiled steps keep it here too."""
+        """The coordinate whose ridge is renewed next if samples are forgotten; compiled steps use the same number."""
         return float(self.function.storage[1])
 
     @cursor.setter
@@ -319,23 +320,24 @@ class NewtonState(PolkState):
 
 @dataclass(frozen=True)
 class Newton(CertainDescent, DescentInSpace):
-    """Kernel online Newton steps: the regularised least-squares solution on a dictionary that KOMP chooses.
+    """Kernel online Newton steps: the regularised least-squares solution on a dictionary chosen by KOMP.
 
-    With the loss's slope g_n and curvature r_n at sample n, when it came, f minimises over the span of the dictionary
+    Let g_n and r_n be the slope and the curvature of the loss at sample n when it arrived. f minimises
 
         sum_n r_n / 2 ||f(x_n) - (f_n(x_n) - g_n / r_n)||^2 + lambda / 2 ||f||^2
 
-    which for the squared loss is the risk of all samples so far, exactly (recursive least squares), and otherwise its
-    model by quadratics (kernel online Newton step, Calandriello, Lazaric and Valko 2017). Which points the dictionary
-    has destructive KOMP decides, as for `polk`: of the function after a first-order step, those whose removal would
-    change it by less than eps go. A loss may leave samples out of that step that are not worth a point, as squared
-    hinges do (`OfferingLoss`). The information that earlier samples gave stays with those that are left, and a point
-    that enters begins with what its projection on the others tells.
+    over the span of the dictionary. For the squared loss the sum is exactly the risk of all samples so far (recursive
+    least squares); for other losses it is a quadratic model of the risk (kernel online Newton step, Calandriello,
+    Lazaric and Valko 2017). Destructive KOMP chooses the dictionary, as for `polk`: it takes a first-order step and
+    removes points while the function changes by less than eps. A loss may exclude samples from that first-order step,
+    so that they never enter the dictionary, as squared hinges do (`OfferingLoss`). After a removal, the remaining
+    points keep the information of all earlier samples. A new point starts with the information of its projection on
+    the others.
 
-    In a network a pull of weight p at x moves f by ``p / H``, H the curvature of the sum above: most where little is
-    known, and nowhere else, by the Newton step on the penalised sum. What is known keeps its certainty. Neighbours
-    share a gap as their certainties say, since the row sums that limit implicit steps are then uncertainties. Explicit
-    steps pull as published, along the kernel.
+    In a network, a pull of weight p at x moves f by ``p / H``, where H is the curvature of the sum above: the Newton
+    step on the penalised sum. The move is large where few samples have been seen, and leaves the certainty unchanged.
+    Two neighbours divide the gap between them according to their certainties, because the row sums that limit implicit
+    steps are uncertainties. Explicit steps follow the kernel, as published.
 
     Parameters
     ----------
@@ -344,27 +346,28 @@ class Newton(CertainDescent, DescentInSpace):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta of the first-order steps that offer points to the dictionary, and of explicit couplings; implicit ones take
-        as much of their Newton step as eta is of its largest. "auto" takes what the data suggest.
+        eta, the step size of the first-order steps that choose the dictionary, and of explicit couplings. Implicit
+        couplings take the fraction eta / max(eta) of their Newton step. "auto" is computed from the data.
     ridge : float or "auto"
-        lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
-        the noise's variance over that of the function beneath it, from a sample of the data, at least 0.1; of classes a
-        quarter of that, at least 0.005, with squared hinges 0.2.
+        lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in units of samples.
+        "auto" is the ratio of noise variance to signal variance, estimated from a sample of the data, at least 0.1;
+        for classes a quarter of that ratio, at least 0.005; for squared hinges 0.2.
     forgetting : float or "auto"
-        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. lambda is forgotten as
-        the samples are, and renewed in some coordinates after each step, in turn: none loses over a quarter of it.
-        "auto" forgets older samples when recent ones predict better than all, by a sequential test on the likelihoods
-        of both (`adaptive_memory`); it wants the squared loss of numbers, and its steps take no matrix products.
+        beta, the forgetting factor in (0, 1]; 1 forgets nothing. lambda decays together
+        with the samples, and is renewed in a few coordinates after each step, in turn, so that none loses more than a
+        quarter of it. "auto" forgets older samples when recent samples predict better than all samples do, by a
+        sequential test on the two likelihoods (`adaptive_memory`). "auto" needs the squared loss of numbers, and does
+        not use matrix products.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     compression : {"komp", "hellinger"}
-        The distance that eps bounds. "hellinger" is that between the Gaussian posteriors before and after a step's
-        removals, at least 0 and at most 1, without a unit: after each sample the points go whose removal moves the
-        posterior least, until the sum of these distances would exceed eps (after Koppel, Pradhan and Rajawat 2021). It
-        wants the squared loss of numbers and ``budget = {epsilon = 0.1}``, from 0 to below 1, or ``target_order``. A
-        step takes O(M^3).
+        The distance that eps bounds: the Hilbert norm ("komp"), or the Hellinger distance in [0, 1] between the
+        Gaussian posteriors before and after a step's removals ("hellinger"). With "hellinger" each step removes the
+        points that change the posterior least, until the sum of the distances would exceed eps (after Koppel, Pradhan
+        and Rajawat 2021). It needs the squared loss of numbers and ``budget = {epsilon = e}`` with e in [0, 1), such as
+        0.1, or ``target_order``. A step takes O(M^3).
     budget : Budget
-        The rule for eps, as for `polk`.
+        The rule for eps; see `polk`.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -399,21 +402,21 @@ class Newton(CertainDescent, DescentInSpace):
 
     @property
     def of_posterior(self) -> bool:
-        """Whether points go by the change of the posterior, not of the function alone."""
+        """Whether removals are chosen by the change of the posterior instead of the function's change."""
         return self.compression == "hellinger"
 
     @property
     def share(self) -> float:
-        """beta, and 1 if forgetting is found as samples come."""
+        """beta; 1 if forgetting is "auto"."""
         return 1.0 if self.forgetting == "auto" else float(self.forgetting)
 
     @property
     def limit(self) -> float:
-        """The entry of diag(inv K) beyond which an element lies in the span of the others."""
+        """The entry of diag(inv K) above which an element counts as in the span of the others."""
         return math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum
 
     def inner(self, state: NewtonState, at: Evaluated) -> Array:
-        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        """Return, for implicit steps, the change of f at each point for a weight of 1 at each point, (n, n)."""
         function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
         root, factor = function.root_buffer, function.factor_buffer
         rows = np.require(at.rows, requirements=["C", "W"])
@@ -435,9 +438,9 @@ class Newton(CertainDescent, DescentInSpace):
         eta: float | None = None,
         taught: Array = NOTHING,
     ) -> Info:
-        """Take in own samples and taught observations, and move along their part of the gradients.
+        """Add own samples and taught observations to the information, and move along the pulls in the gradients.
 
-        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
+        Only the presence of ``curvatures`` matters, not their values: pulls are already limited to their longest step.
         """
         eta = self.eta(state) if eta is None else eta
         function, at = state.function, together(evaluations)
@@ -496,7 +499,7 @@ class Newton(CertainDescent, DescentInSpace):
         return error, changes
 
     def _leaving(self, function: InformedExpansion, moved: Moved) -> Array:
-        """Return the kernel between the points that leave and all before, (r, before), where others come."""
+        """Return the kernel between leaving and all earlier points, (r, before); no rows unless new points enter."""
         if moved.kept == moved.before or moved.kept == moved.order:
             return np.empty((0, moved.before))
         points = function.points_buffer
@@ -531,11 +534,11 @@ class Newton(CertainDescent, DescentInSpace):
         return error, changes
 
     def compression_budget(self, state: NewtonState) -> float:
-        """Return eps of the next step, a distance; 0 while the budget steers to more points than there are."""
+        """Return eps of the next step, a distance; 0 if the budget aims at more points than the dictionary has."""
         return bound_at(self.budget, state.function.order, self.eta(state), state.budget)
 
     def inspect(self, state: NewtonState) -> None:
-        """Look at the accuracy of the factor, and compute it afresh where it is lost and that is better."""
+        """Check the factor's accuracy; recompute the factor if it is inaccurate and the new one is better."""
         state.changes = 0
         state.rebuilds += state.function.inspect()
 
@@ -543,7 +546,7 @@ class Newton(CertainDescent, DescentInSpace):
         return state.function.noise
 
     def posterior(self, state: NewtonState) -> Posterior | None:
-        """Return how certain the function is; None for other losses than the squared one."""
+        """Return the posterior of the function; None for losses other than the squared loss."""
         function, scale = state.function, self.loss.curvature
         noise = noise_of(function.noise)
         if not self.gaussian:
@@ -563,5 +566,5 @@ class Newton(CertainDescent, DescentInSpace):
 
     @property
     def compiled(self) -> CompiledNewton:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledPosterior(self) if self.of_posterior else CompiledNewton(self)

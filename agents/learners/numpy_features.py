@@ -1,4 +1,4 @@
-"""A learner of fixed features whose step is one page of numpy, which compiled rounds take as it stands."""
+"""Learners on fixed features whose step is one numpy function, a "page", which numba compiles for compiled rounds."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.core.pages import taking, where_refused, with_helpers
 
-# The twin of `numpy_learner`: the dictionary there grows, and here the arrays of a state keep their sizes.
+# The counterpart of `numpy_learner`: there the dictionary grows; here the arrays of a state have fixed sizes.
 
 EVALUATES, VALUES, DERIVATIVES = range(3)
-"""The addresses that a page calls: of the features, the loss and its derivatives."""
+"""Indices among the addresses that a page calls: the features, the loss and its derivatives."""
 
 UNIT, BATCH_SIZE, COUNT, LOSS, MAPPING, FIRST = range(6)
-"""Places among the numbers: the unit of the rows, the batch size, the features, the first number of the loss and of
-the features, the first of the page's keys; the lengths of its dimensions follow the keys."""
+"""Indices among the numbers: the unit of the rows, the batch size, the number of features, the indices of the first
+number of the loss and of the features, and the page's first key. The lengths of the dimensions follow the keys."""
 
 
 class At(NamedTuple):
@@ -53,9 +53,9 @@ class At(NamedTuple):
     features: Array
     """The features of the points, (N, F)."""
     gradients: Array
-    """The derivatives there, of the loss and the coupling, (N, C)."""
+    """The derivatives of loss plus coupling at the points, (N, C)."""
     rates: Array
-    """The size of the step over the points of a set, (N,)."""
+    """The step size divided by the number of points in each point's set, (N,)."""
     stiffness: Array
     """The curvatures, (N,)."""
     implicit: bool
@@ -63,22 +63,22 @@ class At(NamedTuple):
     slopes: Array
     """The loss's derivatives at the node's own samples, (n, C)."""
     values: Array
-    """f there, (n, C)."""
+    """f at the node's own samples, (n, C)."""
     targets: Array
-    """Their targets, (n, q)."""
+    """The targets of the own samples, (n, q)."""
     part: float
-    """What part of a batch they are."""
+    """The own samples' share of a full batch, at most 1."""
     eta: float
-    """The size of the step."""
+    """The step size."""
     tools: Integers
-    """For `losses` and `derivatives`."""
+    """Addresses, used by `losses` and `derivatives`."""
     loss: Array
-    """For these too."""
+    """The loss's numbers, used by `losses` and `derivatives`."""
 
 
 @cached_njit
 def losses(at: At, values: Array) -> Array:
-    """Compute what functions with these values at the own samples, (n, C), lose there: (n,)."""
+    """Compute the losses, (n,), of a function with these values at the own samples, (n, C)."""
     found = np.empty(len(values))
     loss_values_at(at.tools[VALUES])(at.loss, values, at.targets, found)
     return found
@@ -86,7 +86,7 @@ def losses(at: At, values: Array) -> Array:
 
 @cached_njit
 def derivatives(at: At, values: Array) -> Array:
-    """Compute the loss's derivatives by these values, (n, C)."""
+    """Compute the loss's derivatives at these values, (n, C)."""
     found = np.empty(values.shape)
     loss_derivatives_at(at.tools[DERIVATIVES])(at.loss, values, at.targets, found)
     return found
@@ -94,7 +94,7 @@ def derivatives(at: At, values: Array) -> Array:
 
 @cached_njit
 def combined(features: Array, weights: Array) -> Array:
-    """Compute ``Z theta``, the values (n, C) of a function with these weights (L, C) and features (n or more, L)."""
+    """Compute ``Z theta``, the values (n, C) of a function with weights (L, C) at points with features (n, L)."""
     found = np.empty((len(features), weights.shape[1]))
     combine_into(features, weights, len(weights), found)
     return found
@@ -110,7 +110,7 @@ def products(features: Array) -> Array:
 
 @cached_njit
 def descended(at: At, weights: Array, features: Array, gradients: Array, regularization: float, scale: float) -> Array:
-    """Return the weights (L, C) of some features (N, L) after a step of ``scale eta`` along gradients (N, C)."""
+    """Return the weights (L, C) of features (N, L) after a step of size ``scale eta`` along gradients (N, C)."""
     found, size, shrink = weights.copy(), len(features), 1.0 - scale * at.eta * regularization
     rates = scale * at.rates
     pulled = gradients.copy()
@@ -119,7 +119,7 @@ def descended(at: At, weights: Array, features: Array, gradients: Array, regular
 
 
 class PageState(LearnerState[CosineFunction]):
-    """A function and the arrays of a page, the first of them the function's weights, and the steps taken.
+    """A function, the arrays of a page, which begin with the function's weights, and the number of steps.
 
     Parameters
     ----------
@@ -137,17 +137,17 @@ class PageState(LearnerState[CosineFunction]):
         self.move_to(np.concatenate([each.reshape(-1) for each in arrays]))
 
     def __getstate__(self) -> tuple[CosineFunction, Any, int]:
-        """Return the contents for a copy: its arrays must lie in its own vector."""
+        """Return the contents for a copy, whose arrays must lie in its own vector."""
         return self.function, self.arrays, self.steps
 
     def __setstate__(self, state: tuple[CosineFunction, Any, int]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         function, arrays, steps = state
         self.__init__(function, arrays)  # type: ignore[misc]
         self.steps = steps
 
     def move_to(self, storage: Array) -> None:
-        """Lie in a vector that holds all of these."""
+        """Make the arrays views of a vector that already holds their numbers."""
         self.storage = storage
         parts = np.split(storage, np.cumsum([each.size for each in self.arrays])[:-1])
         shaped = [part.reshape(each.shape) for part, each in zip(parts, self.arrays, strict=True)]
@@ -157,13 +157,14 @@ class PageState(LearnerState[CosineFunction]):
 
 @dataclass(frozen=True)
 class NumpyFeatures(Descent):
-    """A learner of random features whose step is one function of arrays, ``move``, as its paper writes it.
+    """A learner on random features whose step is one numpy function, ``move``, written as in its paper.
 
-    A subclass is a frozen dataclass. Its ``State`` is a NamedTuple of arrays of fixed sizes that say their dimensions
-    by letters, ``Annotated[Array, "EL"]``. They begin with the function's weights, "FC". Its ``init`` returns the
-    `PageState` of the first ones. ``move(keys, state, at)`` returns the next; `At` says what a step is given.
-    ``felt(keys, state, features)`` returns how far a weight at each point moves f at each other, (n, n). A page that
-    protocols of vectors may use has ``placed(keys, state, weights)``, the state of a function with weights in a vector.
+    A subclass is a frozen dataclass. It defines ``State``, a NamedTuple of arrays of fixed sizes that declare their
+    dimensions by letters, such as ``Annotated[Array, "EL"]``, and begin with the function's weights, "FC". ``init``
+    returns the `PageState` of the initial arrays. ``move(keys, state, at)`` returns the next state; `At` describes the
+    step. ``felt(keys, state, features)`` returns the change of f at each point for a weight of 1 at each point, (n, n).
+    For protocols that exchange weights, the subclass also defines ``placed(keys, state, weights)``, which returns the
+    state of the function with these weights, given as a vector.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -179,7 +180,7 @@ class NumpyFeatures(Descent):
     placed: ClassVar[Callable[..., Any] | None] = None
 
     def __init_subclass__(cls) -> None:
-        """Let each page have the property ``compiled`` of its own."""
+        """Give each page its own property ``compiled``."""
         cls.compiled = property(_compiled)  # type: ignore[attr-defined]
 
     def __post_init__(self) -> None:
@@ -187,17 +188,17 @@ class NumpyFeatures(Descent):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The numbers that a page is given."""
+        """The numbers passed to the page's functions."""
         return ()
 
     @property
     def unit(self) -> float:
-        """The factor of the features that the page is given, relative to its function's."""
+        """The factor by which the function's features are multiplied for the page."""
         return 1.0
 
     @property
     def linear(self) -> bool:
-        """False: a step may change more than the weights of features."""
+        """False, because a step may change more than the weights of features."""
         return False
 
     @property
@@ -211,14 +212,14 @@ class NumpyFeatures(Descent):
         return _page((kind.move, kind.felt, kind.placed), self.State, len(self.keys))
 
     def evaluate(self, state: PageState, points: Array) -> Evaluated:
-        """Evaluate the current function at ``points`` (n, p): the rows are the features in the page's unit."""
+        """Evaluate the current function at ``points`` (n, p); the rows are the features times ``unit``."""
         rows = state.function.features(points)
         values = combine(rows, state.function.coefficients)
         rows *= self.unit
         return Evaluated(points, rows, values)
 
     def inner(self, state: PageState, at: Evaluated) -> Array:
-        """Return how far a weight at each point moves the function at each other, as ``felt`` says, (n, n)."""
+        """Return the change of f at each point for a weight of 1 at each point, computed by ``felt``, (n, n)."""
         tools, numbers = self._handed(state)
         rows, gram = np.require(at.rows, requirements=["C", "W"]), np.empty((len(at.rows), len(at.rows)))
         self.page.inner(tools, numbers, state.storage, tools, at.points, rows, at.values, gram)
@@ -227,7 +228,7 @@ class NumpyFeatures(Descent):
     step = calling.step
 
     def put(self, state: PageState, weights: Array) -> None:
-        """Put a state where its function has these weights, as ``placed`` says."""
+        """Set a state to the function with these weights, by ``placed``."""
         place = self.page.place
         assert place is not None
         place(self.numbers(state), state.storage, np.ascontiguousarray(weights).reshape(-1))
@@ -267,7 +268,7 @@ def _tools(loss: Loss) -> tuple[int, ...]:
 
 
 def _letters(state: Any) -> tuple[list[tuple[int, ...]], list[str]]:
-    """Return the dimensions of a state's arrays as places among all letters, and these."""
+    """Return the dimensions of a state's arrays as indices into the list of all letters, and that list."""
     hints = get_type_hints(state, include_extras=True)
     shapes = ["".join(getattr(hint, "__metadata__", ())) for hint in hints.values()]
     letters = sorted(set("".join(shapes)))
@@ -300,7 +301,7 @@ def _lengths(arrays: Any) -> list[int]:
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Compute the features of points, and from them the values; leave the features in the page's unit."""
+    """Compute the features of points and the values of f; the features are then multiplied by the page's unit."""
     first = int(numbers[MAPPING])
     features_at(tools[EVALUATES])(line(numbers, first, len(numbers) - first), points, rows)
     combine_into(rows, table(storage, 0, int(numbers[COUNT]), values.shape[1]), int(numbers[COUNT]), values)
@@ -311,7 +312,7 @@ def evaluate(
 
 @cache
 def _shaping(places: tuple[int, ...]) -> Compiled:
-    """Return ``shape(lengths)``, that of an array as a tuple."""
+    """Return a function ``shape(lengths)`` that gives an array's shape as a tuple."""
     if not places:
 
         @cached_njit
@@ -350,7 +351,7 @@ def _reading(shapes: list[tuple[int, ...]]) -> Compiled:
 
 
 def _writing(count: int, place: int = 0) -> Compiled:
-    """Return ``write(storage, first, before, after)``, which puts the arrays of a state back."""
+    """Return ``write(storage, first, before, after)``, which stores the arrays of a state."""
     if place == count:
 
         @cached_njit
@@ -377,7 +378,7 @@ OTHER_SHAPE = "the page returned an array of another shape than that of its stat
 
 @cached_njit
 def copied(rows: ReadOnly, columns: int) -> Array:
-    """Return the first columns of a matrix in memory of their own."""
+    """Return a copy of the first columns of a matrix."""
     found = np.empty((len(rows), columns))
     for n in range(len(rows)):
         for k in range(columns):
@@ -387,7 +388,7 @@ def copied(rows: ReadOnly, columns: int) -> Array:
 
 @cached_njit
 def _at(given: StepArguments) -> At:
-    """Return a step's arguments, as a page wants them."""
+    """Return a step's arguments in the form for pages."""
     numbers, size, (seen, outputs) = given.numbers, len(given.points), given.values.shape
     first, batch_size = int(numbers[LOSS]), numbers[BATCH_SIZE]
     loss = line(numbers, first, int(numbers[MAPPING]) - first).copy()
@@ -411,7 +412,7 @@ def _at(given: StepArguments) -> At:
 
 
 class _Page(NamedTuple):
-    """The functions around a page's own, compiled if possible, else with the reason."""
+    """The functions around a page's own; if they are not compiled, ``obstacle`` is the reason."""
 
     obstacle: str
     step: Compiled
@@ -421,7 +422,7 @@ class _Page(NamedTuple):
 
 @cache
 def _page(page: tuple[Any, ...], state: Any, keys: int) -> _Page:
-    """Compile a page with so many keys."""
+    """Compile a page with ``keys`` keys."""
     compiled = [each and cached_njit(with_helpers(each)) for each in page]
     found = [each and cached_njit(each) for each in _around(compiled, state, keys)]
     try:
@@ -434,7 +435,7 @@ def _page(page: tuple[Any, ...], state: Any, keys: int) -> _Page:
 
 
 def _around(page: Sequence[Any], state: Any, keys: int) -> list[Any]:
-    """Return the functions of a page as compiled rounds call them."""
+    """Return a page's step, inner and place functions with the signatures of compiled rounds."""
     move, felt, placed = page
     shapes, letters = _letters(state)
     read, write, take, count = _reading(shapes), _writing(len(shapes)), taking(keys, 0), len(letters)
@@ -444,7 +445,7 @@ def _around(page: Sequence[Any], state: Any, keys: int) -> list[Any]:
         return take(line(numbers, FIRST, keys)), read(storage, 0, line(numbers, FIRST + keys, count))
 
     @inline_always
-    def all_of(numbers: Array) -> Array:  # another type to numba than what a step is given, and the same everywhere
+    def all_of(numbers: Array) -> Array:  # gives numba the same type in all functions
         return line(numbers, 0, len(numbers))
 
     def step(given: StepArguments) -> float:
@@ -474,7 +475,7 @@ def _around(page: Sequence[Any], state: Any, keys: int) -> list[Any]:
 
 
 class CompiledPage(CompiledVector):
-    """A page's functions and numbers for compiled rounds."""
+    """Functions and numbers of a page for compiled rounds."""
 
     evaluate = staticmethod(evaluate)
     gradient = None
@@ -489,12 +490,12 @@ class CompiledPage(CompiledVector):
         return found
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return 1: a page's arrays have memory of their own."""
+        """Return 1: a page allocates its own arrays."""
         return 1
 
 
 class PlacedPage(CompiledPage):
-    """The same where protocols of vectors put the weights."""
+    """The same for pages whose weights are set by protocols that exchange weights."""
 
     @property
     def place(self) -> Compiled:
@@ -508,7 +509,7 @@ def _compiled(learner: NumpyFeatures) -> CompiledPage:
     Raises
     ------
     NotCompiledError
-        numba does not compile it; the text has the line.
+        If numba does not compile the page; the message names the line.
     """
     if learner.page.obstacle:
         raise NotCompiledError(f"the learner {type(learner).__name__} ({learner.page.obstacle})")

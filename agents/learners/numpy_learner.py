@@ -1,4 +1,4 @@
-"""A learner whose step is one page of numpy: what compiles runs in compiled rounds, what does not is called."""
+"""Learners whose step is one numpy function, a "page": numba compiles it if possible, otherwise Python calls it."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ from kernelswarm.protocols.core.addresses import NONE, Compiled, address, ready
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.core.pages import numbers_of, shapes_of, taking, where_refused, with_helpers
 
-# What a page is given, and what it returns, is numpy's: contiguous arrays of the size that they have. Around it lies
-# what compiled rounds need, once for all pages: the state's arrays lie in one vector as `KernelSum.parts` says.
+# A page receives and returns contiguous numpy arrays without spare capacity. The code around it, common to all pages,
+# stores the state's arrays in one vector for compiled rounds, in the layout of `KernelSum.parts`.
 
 DERIVATIVES, DIAGONALS = 1, 2
-"""Among the addresses that a step calls, the loss's derivatives and kappa(x, x)."""
+"""Indices, among the addresses that a step calls, of the loss's derivatives and of kappa(x, x)."""
 
 
 class Kappa(NamedTuple):
-    """A step's kernel: what :func:`between` and :func:`squares` call."""
+    """The kernel of a step, as an argument of :func:`between` and :func:`squares`."""
 
     cross: int
-    diagonal: int  # NONE where kappa(x, x) = 1
+    diagonal: int  # NONE if kappa(x, x) = 1
     numbers: Array
 
 
@@ -68,27 +68,27 @@ class At(NamedTuple):
     """The arguments of a step: N points, the first n of them the node's own samples."""
 
     points: Array
-    """The points, (N, p); only read."""
+    """The points, (N, p); read-only."""
     rows: Array
-    """The kernel between them and the dictionary, (N, M)."""
+    """The kernel between the points and the dictionary, (N, M)."""
     gram: Array
-    """The kernel between them, (N, N)."""
+    """The kernel between the points, (N, N)."""
     weights: Array
-    """What a step of gradient descent would give them, (N, C): the loss's part and the coupling's."""
+    """The points' weights in a gradient step on loss and coupling, (N, C)."""
     pulls: Array
-    """The coupling's part of these weights, (N, C): 0 where the node is alone."""
+    """The coupling's part of these weights, (N, C): 0 without neighbours."""
     values: Array
-    """f at the node's own samples, (n, C); only read."""
+    """f at the node's own samples, (n, C); read-only."""
     targets: Array
-    """Their targets, (n, q); only read."""
+    """The targets of the own samples, (n, q); read-only."""
     eta: float
-    """The size of the step."""
+    """The step size."""
     shrink: float
-    """1 - eta lambda, by which the weights of the state have been multiplied."""
+    """1 - eta lambda; the state's weights are already multiplied by it."""
     lost: Array
-    """(1,), 0 at first: the Hilbert norm of the step's error, which ``move`` may add to."""
+    """(1,), initially 0: the Hilbert norm of the compression error, which ``move`` may increase."""
     constants: Array
-    """Further numbers of the learner's, (T,)."""
+    """Further numbers of the learner, (T,)."""
     kappa: Kappa
     """The kernel."""
 
@@ -111,21 +111,21 @@ def squares(kappa: Kappa, points: Array) -> Array:
 
 
 class Sum(NamedTuple):
-    """The state of a page that knows no more than its function."""
+    """The state of a page that consists of its function alone."""
 
     points: Array
     weights: Array
 
 
 Move = Callable[[tuple[float, ...], Any, At], Any]
-"""``move(keys, state, at) -> state`` of a page: its own keys in their order, and the arrays of its dictionary."""
+"""``move(keys, state, at) -> state`` of a page: its own keys in order, and the arrays of its dictionary."""
 
 
 class PageSum(KernelSum):
-    """A kernel sum with the arrays that a page's state names."""
+    """A kernel sum with the arrays declared by a page's state."""
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int, parts: dict[str, str]) -> None:
-        self.parts = parts  # type: ignore[misc]  # its own, where those of other sums are their class's
+        self.parts = parts  # type: ignore[misc]  # per instance; other sums have it per class
         super().__init__(kernel, inputs, outputs)
 
     def __getstate__(self) -> tuple[object, ...]:
@@ -133,26 +133,27 @@ class PageSum(KernelSum):
         return *super().__getstate__(), self.parts
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.parts = state[-1]  # type: ignore[misc]
         super().__setstate__(state[:-1])
 
 
 @dataclass(frozen=True)
 class NumpyLearner(DescentInSpace):
-    """A learner of kernel sums whose step is one function of arrays, ``move``, as its paper writes it.
+    """A learner of kernel sums whose step is one numpy function, ``move``, written as in its paper.
 
-    A subclass is a frozen dataclass. It names its ``State``, a NamedTuple of arrays that begins with ``points`` (M, p)
-    and ``weights`` (M, C); further ones say their dimensions, ``Annotated[Array, "MM"]``, of M, p, C, L and digits. All
-    are 0 at first, with M = 0. Its ``move(keys, state, at)`` returns the next state: ``keys`` are the subclass's own
-    fields in their order, `At` says what the step is given. The weights that it is given have shrunk, by the step's
-    ``1 - eta regularization``. At most one point enters for each that is given.
+    A subclass is a frozen dataclass. It defines ``State``, a NamedTuple of arrays that begins with ``points`` (M, p)
+    and ``weights`` (M, C). Further arrays declare their dimensions, such as ``Annotated[Array, "MM"]``, by the letters
+    M, p, C, L and digits. All arrays are initially 0, with M = 0. The function ``move(keys, state, at)`` returns the
+    next state. ``keys`` are the subclass's own fields in order, and `At` describes the step. The weights in ``state``
+    are already multiplied by ``1 - eta regularization``. The returned state has at most N more points.
 
-    Where the coefficients g of the samples are not the loss's derivatives, ``slopes(keys, at)`` returns them, (n, C);
-    with three parameters it is given the state too. It is given no ``gram``, ``weights`` and ``pulls``. A page that
-    ``rests`` is not asked to move where no point has a weight: f shrinks, and nothing else changes.
+    If the coefficients g of the samples are not the loss's derivatives, the subclass defines ``slopes(keys, at)``, or
+    ``slopes(keys, state, at)``, which returns them, (n, C); there ``gram``, ``weights`` and ``pulls`` of ``at`` are
+    empty. If ``rests`` is True, ``move`` is skipped in steps in which all points have the weight 0, and f only shrinks.
 
-    What numba compiles runs in compiled rounds, and is kept on the disk. What it does not compile is called in Python.
+    If numba compiles ``move`` and ``slopes``, they run in compiled rounds, and the compiled code is cached on disk.
+    Otherwise they are called in Python.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -169,7 +170,7 @@ class NumpyLearner(DescentInSpace):
     form: ClassVar[Any] = property(lambda self: CompiledPage)
 
     def __init_subclass__(cls) -> None:
-        """Let each page have the property ``compiled`` of its own."""
+        """Give each page its own property ``compiled``."""
         if "compiled" not in vars(cls):
             cls.compiled = property(_compiled)  # type: ignore[attr-defined]
 
@@ -187,7 +188,7 @@ class NumpyLearner(DescentInSpace):
         return 0
 
     def constants(self, state: Any) -> Array:
-        """Return further numbers that a step is given, (T,)."""
+        """Return further numbers for the step, (T,)."""
         return np.zeros(0)
 
     @property
@@ -196,12 +197,12 @@ class NumpyLearner(DescentInSpace):
 
     @property
     def page(self) -> _Page:
-        """The functions of ``move``."""
+        """The step and gradient built around ``move`` and ``slopes``."""
         return _page(self.move, self.slopes, self.State, len(self.keys), self.rests)
 
     def init(self, inputs: int, outputs: int) -> LearnerState[Any]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        tuple(self.keys)  # a word among them is refused before the first step
+        tuple(self.keys)  # refuses unresolved words before the first step
         return LearnerState(PageSum(self.kernel, inputs, outputs, _parts(self.State)))
 
     def gradient(self, state: LearnerState[PageSum], own: Evaluated, targets: Array) -> Array:
@@ -233,7 +234,7 @@ Sizes = tuple[int, int, int]
 
 @inline_always
 def _length(dimension: int, order: int, sizes: Sizes) -> int:
-    """Return the length of a dimension, which is a number or stands for a letter."""
+    """Return the length of a dimension: nonnegative numbers are lengths, negative ones stand for letters."""
     if dimension >= 0:
         return dimension
     return order if dimension == -1 else sizes[-2 - dimension]
@@ -284,7 +285,7 @@ def _reading(shapes: tuple[tuple[int, ...], ...]) -> Compiled:
 
 @cache
 def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
-    """Return ``write(storage, first, order, capacity, sizes, arrays)``, which puts a state's arrays back."""
+    """Return ``write(storage, first, order, capacity, sizes, arrays)``, which stores a state's arrays."""
     if place == len(shapes):
 
         @cached_njit
@@ -320,7 +321,8 @@ def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
 
 
 COUNT, CONSTANTS, EXTENT, REGULARIZATION, KEYS = range(5)
-"""A page's numbers: how many keys and constants there are, L, lambda, then the keys, the constants and the loss's."""
+"""Indices among a page's numbers: the counts of keys and constants, L, lambda, and the first key. The constants and the
+loss's numbers follow the keys."""
 
 
 @cached_njit
@@ -335,13 +337,13 @@ def _copied(rows: ReadOnly, memory: Array, free: int, order: int) -> Array:
 
 @inline_always
 def _free(size: int, capacity: int, outputs: int) -> int:
-    """Return the offset of free memory behind the arguments of a step on so many points."""
+    """Return the offset of free memory after the arguments of a step on ``size`` points."""
     return 1 + size * (capacity + size + 2 * outputs)
 
 
 @cached_njit
 def _samples(given: StepArguments) -> GradientArguments:
-    """Return a step's facts about the node's own samples."""
+    """Return the arguments of a gradient at the node's own samples, from the arguments of a step."""
     size = len(given.values)
     points, rows = table(given.points, 0, size, given.points.shape[1]), table(given.rows, 0, size, given.rows.shape[1])
     return GradientArguments(
@@ -360,8 +362,8 @@ def _samples(given: StepArguments) -> GradientArguments:
 
 @cached_njit
 def _asked(given: GradientArguments) -> At:
-    """Return the arguments of slopes: a step without its gradients."""
-    # Points to be replayed may follow the node's own samples.
+    """Return the arguments of ``slopes``: those of a step without its gradients."""
+    # Replayed points may follow the node's own samples.
     (size, outputs), inputs = given.values.shape, given.points.shape[1]
     own, nothing = own_numbers(given.numbers), table(given.scratch, 0, 0, 0)
     lost = line(given.scratch, 0, 1)
@@ -434,7 +436,7 @@ def _shrunk(before: Any, at: At) -> Any:
 
 @cached_njit
 def _fill(answer: Array, found: Array) -> None:
-    """Copy what slopes returned."""
+    """Copy the result of ``slopes``, after a check of its shape."""
     if answer.shape != found.shape:
         raise ValueError(OTHER_SLOPES)
     for n in range(len(found)):
@@ -443,7 +445,7 @@ def _fill(answer: Array, found: Array) -> None:
 
 
 class _Page(NamedTuple):
-    """A page's functions around ``move`` and ``slopes``; they are compiled, or the obstacle says why not."""
+    """Step and gradient around ``move`` and ``slopes``; if they are not compiled, ``obstacle`` is the reason."""
 
     step: Callable[[StepArguments], float]
     gradient: Any
@@ -452,7 +454,7 @@ class _Page(NamedTuple):
 
 @cache
 def _page(move: Move, slopes: Any, state: Any, keys: int, rests: bool) -> _Page:
-    """Compile a page with so many keys."""
+    """Compile a page with ``keys`` keys."""
     shapes = tuple(
         tuple(_LETTERS[each] if each in _LETTERS else int(each) for each in shape) for shape in _parts(state).values()
     )
@@ -499,11 +501,11 @@ def _page(move: Move, slopes: Any, state: Any, keys: int, rests: bool) -> _Page:
 
 
 SLOPES = 2
-"""The parameters of ``slopes`` without a state."""
+"""The number of parameters of ``slopes`` without the state."""
 
 
 def _asking(slopes: Any, begin: Compiled, stateful: bool) -> tuple[Callable[..., Array], Callable[..., None]]:
-    """Return the function that asks a page for its own coefficients, and the gradient around ``slopes``."""
+    """Return the function that computes a page's own coefficients in a step, and the gradient around ``slopes``."""
     if stateful:
 
         def ask(keys: Any, before: Any, asked: At, given: StepArguments) -> Array:
@@ -526,7 +528,7 @@ def _asking(slopes: Any, begin: Compiled, stateful: bool) -> tuple[Callable[...,
 
 @cached_njit
 def _has_rested(given: StepArguments) -> bool:
-    """Shrink f where no point has a weight; tell whether that is so."""
+    """Shrink f and return True if all points have the weight 0; otherwise return False."""
     for n in range(len(given.gradients)):
         if not is_zero(given.gradients, n):
             return False
@@ -557,7 +559,7 @@ TOO_MANY = "move returned more points than there were with the new ones: at most
 
 
 class CompiledPage(CompiledExpansion):
-    """A page's functions and numbers for compiled rounds."""
+    """Functions and numbers of a page for compiled rounds."""
 
     def __init__(self, learner: NumpyLearner) -> None:
         loss, kernel, keys = loss_form(learner.loss), kernel_form(learner.kernel), learner.keys
@@ -572,7 +574,7 @@ class CompiledPage(CompiledExpansion):
 
     @property
     def gradient(self) -> Compiled | None:
-        """The function with the signature GRADIENT, where the page has slopes."""
+        """The function with the signature GRADIENT; None if the page has no ``slopes``."""
         return None if self._learner.slopes is None else self._learner.page.gradient
 
     def numbers(self, state: Any) -> Array:
@@ -582,7 +584,7 @@ class CompiledPage(CompiledExpansion):
         return np.concatenate([self._numbers, self._own, constants, self._loss])
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that a step takes place at, with a copy of the state."""
+        """Return the size, in numbers, of a step's arguments and a copy of the state."""
         return _free(points, capacity, state.function.outputs) + self.length(state, capacity)
 
 
@@ -592,7 +594,7 @@ def _compiled(learner: NumpyLearner) -> CompiledPage:
     Raises
     ------
     NotCompiledError
-        numba does not compile it; the text has the line.
+        If numba does not compile the page; the message names the line.
     """
     if learner.page.obstacle:
         raise NotCompiledError(f"the learner {type(learner).__name__} ({learner.page.obstacle})")

@@ -34,19 +34,19 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
-# The step of Nystroem features, compiled: landmarks enter, and what comes is projected on their span.
+# The step of Nystroem features in compiled code: new landmarks enter, and all points are projected on their span.
 
 INDEPENDENT = 1e-6
-"""The share of kappa(x, x) that a landmark must have outside the span of those before it. With less, the landmarks'
-Gram matrix becomes so ill-conditioned that projections lose their digits; what is left out is a thousandth of the norm
-of kappa(x, .)."""
+"""The least fraction of kappa(x, x) that a new landmark must have outside the span of the earlier landmarks. With less,
+the landmarks' Gram matrix becomes so ill-conditioned that projections lose their digits. The neglected remainder is at
+most a thousandth of the norm of kappa(x, .)."""
 
 REGULARIZATION, LANDMARKS, RANK = range(3)
-"""The learner's own numbers."""
+"""Indices among the learner's own numbers."""
 
 
 class Landmarks(NamedTuple):
-    """How many landmarks there may be, and on how many eigenvectors all is projected once they are there."""
+    """The largest number of landmarks, and the number of eigenvectors to project on once all landmarks are chosen."""
 
     most: int
     rank: int
@@ -54,10 +54,11 @@ class Landmarks(NamedTuple):
 
 @cached_njit
 def restrict(weights: Array, factor: Array, order: int, rank: int) -> None:
-    """Project f on the ``rank`` leading eigenvectors of K, and have U project on them from now on.
+    """Project f on the ``rank`` leading eigenvectors of K, and change U so that it projects on them from now on.
 
-    U'U = inv(K) has the singular vectors of U, those of the least values first. Any ``Q U``, Q orthogonal, projects as
-    U does; of these the lower triangular one is kept.
+    The right singular vectors of U are the eigenvectors of U'U = inv(K); the leading eigenvectors of K belong to the
+    smallest singular values. ``Q U`` with an orthogonal Q gives the same projection as U; the lower triangular one is
+    stored.
     """
     _, values, vectors = np.linalg.svd(np.ascontiguousarray(factor[:order, :order]))
     first, leading = order - rank, np.ascontiguousarray(vectors[order - rank :])
@@ -73,22 +74,22 @@ def project(
     order: int,
     landmarks: Landmarks,
     points: ReadOnly,  # (N, p)
-    rows: Array,  # (N, capacity), the kernel to the landmarks; columns of new ones are filled in
+    rows: Array,  # (N, capacity), the kernel to the landmarks; columns of new landmarks are filled in
     gram: Array,  # (N, N)
     weighing: Weighing,
     shrink: float,
 ) -> tuple[int, float]:
     """Scale the weights and add ``P sum_n w_n kappa(x_n, .)``, P the projection on the span of the landmarks.
 
-    As long as there are fewer landmarks than may be, points that have a gradient and lie outside the span become such
-    first. Once there are all, f and later steps are projected on ``rank`` eigenvectors, if that is fewer. The weights
-    w are ``-rates g``, or in the implicit step, with P K P the Gram matrix,
-    ``-rates inv(I + diag(stiffness) P K P diag(rates)) g``.
+    While there are fewer than ``most`` landmarks, points with a nonzero gradient outside the span become landmarks
+    first. Once all landmarks are chosen, f and later steps are projected on ``rank`` eigenvectors, if ``rank`` is
+    smaller. The weights w are ``-rates g``. In the implicit step they are
+    ``-rates inv(I + diag(stiffness) P K P diag(rates)) g``, with the Gram matrix P K P.
 
     Returns
     -------
     tuple of int and float
-        The landmarks, and the norm of the projection's error.
+        The number of landmarks, and the norm of the projection error.
     """
     weights, factor, w = known.weights, known.factor, weighing.gradients
     size, outputs = w.shape
@@ -140,7 +141,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledNystroem(CompiledExpansion):
-    """The functions and numbers of Nystroem features for compiled rounds."""
+    """Functions and numbers of Nystroem features for compiled rounds."""
 
     step = staticmethod(step)
 
@@ -152,11 +153,11 @@ class CompiledNystroem(CompiledExpansion):
         return super().reserve(state, min(points, self._left(state)))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return 1: a step has memory of its own."""
+        """Return 1: a step allocates its own memory."""
         return 1
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers: there is always room once all landmarks fit in."""
+        """Return the state's integers; the room is unlimited once all landmarks fit."""
         counts = super().counts(state, capacity, points)
         if self._left(state) <= counts[ROOM]:
             counts[ROOM] = ALWAYS
@@ -168,19 +169,18 @@ class CompiledNystroem(CompiledExpansion):
 
 @dataclass(frozen=True)
 class Nystroem(DescentInSpace):
-    """Functional stochastic gradient descent in the span of the first points that come in.
+    """Functional stochastic gradient descent in the span of the first points that arrive.
 
-    The first ``landmarks`` points that have a gradient and are not, nearly, in the span of those before them make the
-    dictionary D, for good. All steps are projected on the span of D,
+    The dictionary D consists permanently of the first ``landmarks`` points that have a nonzero gradient and are not
+    nearly in the span of earlier points. All steps are projected on the span of D,
 
         f <- (1 - eta lambda) f - (eta / b) sum_k g_k P kappa(x_k, .)        P kappa(x, .) = sum_m a_m kappa(d_m, .)
 
-    with ``a = inv(K_DD) kappa(D, x)`` and g_k the derivative of the loss plus the coupling's. This is gradient descent
-    on the weights of the features ``U kappa(D, x)``, U'U = inv(K_DD): the Nystroem method (Williams and Seeger, NIPS
-    2000). With a ``rank``, P projects on so many leading eigenvectors of K_DD once D is full, and f with it. Without
-    regularization, and where the landmarks are the first B points with a gradient, this is NOGD, Nystroem online
-    gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 2016, algorithm 2). Of the implicit step, P K P is the Gram
-    matrix.
+    with ``a = inv(K_DD) kappa(D, x)`` and g_k the derivative of the loss plus that of the coupling. This is gradient
+    descent on the weights of the features ``U kappa(D, x)``, U'U = inv(K_DD): the Nystroem method (Williams and Seeger,
+    NIPS 2000). With a ``rank``, f and P are projected on the ``rank`` leading eigenvectors of K_DD once D is full.
+    Without regularization, and if no point was skipped for dependence, this is NOGD, Nystroem online gradient descent
+    (Lu, Hoi, Wang, Zhao and Liu, JMLR 2016, algorithm 2). The Gram matrix of the implicit step is P K P.
 
     Parameters
     ----------
@@ -189,15 +189,16 @@ class Nystroem(DescentInSpace):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     landmarks : int
-        The points of the dictionary, at least 1.
+        The number of dictionary points, at least 1.
     rank : int or "all"
-        k, the eigenvectors that steps are projected on, at most the landmarks; the paper takes a fifth of them.
+        k, the number of eigenvectors that steps are projected on, from 1 to ``landmarks``; the paper uses a fifth of
+        the landmarks.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -230,5 +231,5 @@ class Nystroem(DescentInSpace):
 
     @property
     def compiled(self) -> CompiledNystroem:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledNystroem(self)

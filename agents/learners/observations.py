@@ -24,7 +24,7 @@ from kernelswarm.protocols.parameters.least_squares import MEAN, STEPS, learn_no
 LONG_LOOPS = True
 
 NOTHING = np.zeros((0, 1))
-"""Taught where variances do not travel."""
+"""The taught observations if variances are not exchanged: no rows."""
 NOTHING.flags.writeable = False
 
 
@@ -40,22 +40,22 @@ def without_taught(taught_step: Compiled) -> Compiled:
 
 @cached_njit
 def absorb_taught(root: Array, moments: Array, order: int, features: ReadOnly, taught: ReadOnly) -> None:
-    """Rotate taught values into the triangle, one after the other, each as weakly as its variance says.
+    """Rotate taught values into the triangle one after the other, with curvatures computed from their variances.
 
-    At a point with the features z the node's variance is ``v = z' inv(R'R) z``. A value that is to leave the variance w
-    there is an observation of the curvature ``1 / w - 1 / v``; where v is not above w nothing happens. So a point that
-    many neighbours tell of, or one near others, counts for what it adds at its turn.
+    At a point with the features z the node's variance is ``v = z' inv(R'R) z``. A taught value with the variance w is
+    an observation of curvature ``1 / w - 1 / v``, so that the variance becomes w. If v <= w, the value is ignored.
+    Several values at one point, or at nearby points, thus count only for the information that each adds.
 
     Parameters
     ----------
     root, moments : Array
-        R (M, M) and Q (M, C), in rows that may be longer.
+        R (M, M) and Q (M, C); their rows may be longer.
     order : int
-        M.
+        M, the number of features.
     features : Array
         z of each point, (N, M or more).
     taught : Array
-        (N, 2 C + 1), or of no rows: the values first, and last w, 0 where nothing was taught.
+        (N, 2 C + 1), or no rows: the values come first, and w comes last; w = 0 if nothing was taught at the point.
     """
     outputs = moments.shape[1]
     known, row, aim = np.empty(order), np.empty((1, order)), np.empty((1, outputs))
@@ -79,7 +79,7 @@ def absorb_taught(root: Array, moments: Array, order: int, features: ReadOnly, t
 
 @cached_njit
 def offer_taught(weights: Array, rates: ReadOnly, curvature: float, taught: ReadOnly) -> None:
-    """Add to a first-order step, of the weights (N, C), what samples with the taught values as targets would."""
+    """Add to the weights (N, C) of a first-order step the terms of samples whose targets are the taught values."""
     outputs = weights.shape[1]
     for n in range(len(taught)):
         for c in range(outputs):
@@ -87,17 +87,17 @@ def offer_taught(weights: Array, rates: ReadOnly, curvature: float, taught: Read
 
 
 RENEWED = 8
-"""Coordinates whose ridge is renewed together."""
+"""The number of coordinates whose ridge is renewed together."""
 
 
 class Moved(NamedTuple):
-    """How a step has moved the points of the dictionary, and the kernel between those before and its own."""
+    """The changes of the dictionary in a step, and the kernel between the step's points and the earlier dictionary."""
 
-    work: Array  # its beginning holds the places where the points were
-    factor: Array  # (capacity, capacity), as it is now
-    before: int  # how many points there were
-    order: int  # how many there are
-    kept: int  # how many of those before stay
+    work: Array  # begins with each dictionary point's index before the step
+    factor: Array  # (capacity, capacity), after the step
+    before: int  # the number of points before the step
+    order: int  # the number of points after the step
+    kept: int  # the number of earlier points that stay
     cross: Array  # (N, before or more)
     gram: Array  # (N, N)
 
@@ -105,20 +105,20 @@ class Moved(NamedTuple):
 class Terms(NamedTuple):
     """Neighbours' pulls, the targets of a step's own samples, and values taught by neighbours."""
 
-    coupled: bool  # whether they pull at all
+    coupled: bool  # whether there are pulls
     pulls: Array  # (N, C), the weights of the coupling
-    unit: float  # of the inner products by which they move f; 0 for the kernel's own
+    unit: float  # factor of the posterior covariance by which pulls move f; 0: they move f along the kernel
     curvatures: Array  # (n,)
-    of_weight_one: float  # the curvature of a sample of weight 1 where samples are weighted, and 0
-    aims: Array  # (n, C), used up
-    taught: ReadOnly  # (N, 2 C + 1), or of no rows
+    of_weight_one: float  # the curvature of a sample of weight 1 if samples are weighted, otherwise 0
+    aims: Array  # (n, C), overwritten
+    taught: ReadOnly  # (N, 2 C + 1), or no rows
 
 
 @force_inline
 def take_in(known: Information, moved: Moved, terms: Terms, aims: Array, share: float) -> None:
-    """Add pulls and samples to the information; samples first shrink it to its ``share``.
+    """Add pulls and samples to the information; before samples are added, it is multiplied by ``share``.
 
-    What remains of the aims (n, C) is left in their place.
+    The aims (n, C) are overwritten with the residuals.
     """
     root, moments, _ = known
     work, pulls, order = moved.work, terms.pulls, moved.order
@@ -151,7 +151,7 @@ def settle(
     ridge: float,
     lost: float,
     cursor: float,
-    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
+    taught: ReadOnly,  # (N, 2 C + 1), or no rows
 ) -> float:
     """Renew the ridge after forgetting, and add taught values.
 
@@ -165,14 +165,14 @@ def settle(
         cursor = renew(root, moments, moved.order, moved.factor, ridge, lost, cursor, room, product)
     if len(taught):
         fresh = table(work, 2 * capacity + size, size, capacity)
-        gather(moved, fresh)  # own samples are used up
+        gather(moved, fresh)  # own samples were overwritten
         absorb_taught(root, moments, moved.order, fresh, taught)
     return cursor
 
 
 @cached_njit
 def gather(moved: Moved, fresh: Array) -> None:
-    """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
+    """Fill in the kernel between the step's points and the new dictionary, (N, M)."""
     cross, gram, before = moved.cross, moved.gram, moved.before
     for n in range(len(gram)):
         row = fresh[n]
@@ -197,7 +197,7 @@ def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
 
 @cached_njit
 def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
-    """Multiply a sample's features and its targets."""
+    """Multiply a sample's features and its aims by a factor."""
     row = rows[n]
     for k in range(order):
         row[k] *= factor
@@ -217,9 +217,9 @@ def renew(
     scratch: Array,  # (8 (capacity + C),)
     product: Array,
 ) -> float:
-    """Restore the ridge after forgetting, in some coordinates a step, in turn.
+    """Restore the ridge after forgetting in a few coordinates per step, in turn.
 
-    So many that none loses more than about a quarter of its ridge before its turn comes.
+    The number of coordinates is chosen so that none loses more than about a quarter of its ridge between its turns.
     """
     if order == 0:
         return cursor
@@ -249,19 +249,21 @@ def renew(
 def exchange(
     known: Information,
     moved: Moved,
-    leaving: Array,  # (r, before), the kernel between the points that leave and all before
+    leaving: Array,  # (r, before), the kernel between leaving and all earlier points
     ridge: float,
     memory: Array,  # (r + n, capacity + r + n + 1)
 ) -> None:
-    """Let points leave and others come in their place.
+    """Replace leaving points by new points.
 
-    What the samples tell of a point that leaves, those that come inherit as far as they can: they are put in first,
-    with their projections on all points before, and then the others are taken out. With V the images of all that come
-    and go in the coordinates of those that stay, and ``C C' = K - V V'``, a new point is
+    The new points inherit the information on leaving points as far as their projections allow: they are first added
+    with their projections on all earlier points, and then the leaving points are removed. Let V be the coordinates of
+    new and leaving points in an orthonormal basis u of the remaining points' span, and ``C C' = K - V V'``. A new point
+    i is
 
         V_i' u + C_i,going' e + C_i,coming' e'
 
-    in orthonormal functions u of those that stay, e of what goes beyond them, and e' of what only the ridge knows.
+    The orthonormal functions e span the leaving points' part outside the remaining points' span. The orthonormal
+    functions e' span the new points' part outside both; on e' there is no information except the ridge.
     """
     root, moments, _ = known
     capacity, before, kept, order = len(root), moved.before, moved.kept, moved.order
@@ -290,7 +292,7 @@ def exchange(
 
 @inline_always
 def _fill_images(moved: Moved, leaving: Array, images: Array, lower: Array, places: Array, product: Array) -> None:
-    """Fill in V (r + n, kept) and C (r + n, r + n), and the places (r,) of the points that leave."""
+    """Fill in V (r + n, kept), C (r + n, r + n), and the indices (r,) of the leaving points."""
     origins, cross, gram, factor, kept = moved.work, moved.cross, moved.gram, moved.factor, moved.kept
     before, gone, total = moved.before, moved.before - kept, len(images)
     place = 0
@@ -315,13 +317,13 @@ def _fill_images(moved: Moved, leaving: Array, images: Array, lower: Array, plac
             entry -= dot(images, x * images.shape[1], images[y], kept)
             for q in range(y):
                 entry -= lower[x, q] * lower[y, q]
-            # A new point may lie in the span of all before, to rounding.
+            # Within rounding, a new point may lie in the span of the earlier points.
             lower[x, y] = entry / lower[y, y] if y < x else math.sqrt(max(entry, SPAN_THRESHOLD * whole))
 
 
 @inline_always
 def _project(moved: Moved, i: int, images: Array, lower: Array, places: Array, product: Array) -> None:
-    """Fill in the projection of the i-th point that comes on all points before, (before,)."""
+    """Fill in the projection of the i-th new point on all earlier points, (before,)."""
     gone = moved.before - moved.kept
     x = gone + i
     for k in range(moved.before):
@@ -340,45 +342,47 @@ def _project(moved: Moved, i: int, images: Array, lower: Array, places: Array, p
             product[int(moved.work[m])] += share * moved.factor[k, m]
 
 
-# A memory of samples that is cut when recent ones predict better than all.
+# A memory of samples that is cut when recent samples predict better than all samples.
 #
-# Beside the information of all samples of the memory stands that of recent ones, which forgets at a rate that falls as
-# the memory grows. Both predict each sample before it counts. Where the evidence for the second has come up to a bound,
-# the first becomes what the second is: older samples are forgotten, and the memory grows from there. While the target
-# stays, nothing is forgotten. It is the idea of adaptive windows (Bifet and Gavalda 2007), with a sequential test (Page
-# 1954) on the likelihoods, and with fading in the place of kept samples.
+# The learner holds the information of all samples in the memory, and a second information that forgets exponentially,
+# at a rate that decreases as the memory grows. Both predict each sample before it is added. When the evidence for the
+# second exceeds a bound, the second replaces the first: older samples are forgotten, and the memory grows again. While
+# the target does not change, nothing is forgotten. The method follows adaptive windows (Bifet and Gavalda 2007), with a
+# sequential test (Page 1954) on the likelihoods, and with exponential forgetting instead of stored samples.
 
 MEMORY, RECENT, EVIDENCE, ALL = range(4)
-"""Places in a window: the memory's count of samples, the count that recent samples stand for, the evidence, and the
-number of all samples so far."""
+"""Indices in a window: the number of samples in the memory, the effective number of recent samples, the evidence, and
+the number of all samples so far."""
 
 WINDOW = 4
-"""The number of these."""
+"""The length of a window."""
 
 STEEPNESS = 3.0
-"""p: with n samples in the memory, recent ones keep ``1 - p / n`` as one more comes.
+"""p: with n samples in the memory, each new sample multiplies the weight of recent samples by ``1 - p / n``.
 
-A sample then counts there as the p-th power of its age in the memory from the oldest: their mean age is n / 5 in the
-place of n / 2, and they count as a quarter. With 1 a drift is seen too late; with 7 too few samples are left.
+The weight of a sample in the recent information is then the p-th power of its relative position in the memory, counted
+from the oldest sample. The mean age is n / 5 instead of n / 2, and the effective number of samples is n / 4. With p = 1
+a drift is detected too late; with p = 7 too few samples remain.
 """
 
 FEWEST = 12
-"""The memory from which on recent samples are set apart, so that none takes over a quarter of the knowledge."""
+"""The size of the memory from which on recent samples are weighted more, so that each discounts at most a quarter."""
 
 LEAST, MOST = 3.0, 5.0
-"""The evidence at which the memory is cut, a logarithm: recent samples predict 20 to 148 times as likely.
+"""Bounds of the evidence (a log likelihood ratio) at which the memory is cut: ratios of 20 and 148.
 
-The most is asked where nothing was forgotten. A memory much shorter than the past says that the target moves.
+The largest bound applies if nothing was forgotten yet. A memory much shorter than the past indicates a moving target,
+and lowers the bound.
 """
 
 DEGREES = 8.0
-"""Those of freedom of the density that judges errors: one far off, as noise with heavy tails has, says little."""
+"""Degrees of freedom of the Student density of errors; outliers, as in heavy-tailed noise, have little weight."""
 
 
 class Memory(NamedTuple):
-    """The information of all samples of a memory, that of recent ones, and the window between them.
+    """The information of all samples in a memory, the information of recent samples, and the window.
 
-    Where the memory is not adaptive the latter two are of no rows.
+    If the memory is not adaptive, the latter two have no rows.
     """
 
     known: Information
@@ -388,7 +392,7 @@ class Memory(NamedTuple):
 
 @cached_njit
 def learn(memory: Memory, moved: Moved, terms: Terms, ridge: float, cursor: float) -> float:
-    """Take a step's pulls and samples into both, and cut the memory where the evidence asks for it.
+    """Add a step's pulls and samples to both informations, and cut the memory if the evidence exceeds the bound.
 
     Returns the coordinate whose ridge is renewed next.
     """
@@ -418,9 +422,10 @@ def weigh(
     aims: ReadOnly,  # (n, C)
     recent_aims: ReadOnly,  # (n, C)
 ) -> None:
-    """Add to the evidence the likelihoods of a step's samples under both, and learn the noise from the residuals.
+    """Update the evidence by the step's log likelihood ratio of both informations, and the noise by the residuals.
 
-    ``wide`` is by how much half the logarithm of ``det(R'R)`` has grown, ``share`` what recent samples kept.
+    ``wide`` and ``recent_wide`` are the increases of ``log det(R'R) / 2``. ``share`` is the factor by which recent
+    samples were discounted.
     """
     noise, recent_noise, window, count = memory.known.noise, memory.recent.noise, memory.window, len(aims)
     if count:
@@ -438,13 +443,13 @@ def weigh(
 
 @cached_njit
 def kept(memory: float) -> float:
-    """Return the factor of recent samples for one more, by the number of samples in the memory."""
+    """Return the discount factor of recent samples per new sample, for ``memory`` samples in the memory."""
     return 1.0 - STEEPNESS / memory if memory >= FEWEST else 1.0
 
 
 @cached_njit
 def bound(memory: float, samples: float) -> float:
-    """Return the evidence at which a memory of so many samples is cut, where there were so many in all, above 0."""
+    """Return the evidence, above 0, at which a memory of ``memory`` of all ``samples`` samples is cut."""
     return max(LEAST, MOST + math.log(memory / samples))
 
 
@@ -459,26 +464,26 @@ def log_diagonal(root: ReadOnly, order: int) -> float:
 
 @cached_njit
 def log_likelihood(left: ReadOnly, curvatures: ReadOnly, noise: ReadOnly, wide: float) -> float:
-    """Return the logarithm of a step's predictive density, but for what all memories have in common.
+    """Return the logarithm of a step's predictive density, up to a constant that is the same for all memories.
 
-    With the noise's variance s and the samples' covariance ``s (I + V)`` around what is predicted, it is that of n
-    errors e under Student's distribution with d degrees of freedom:
+    With the noise variance s and the covariance ``s (I + V)`` of the samples' n prediction errors e, the density is
+    Student's with d degrees of freedom:
 
         -1/2 log det(I + V) - (d + n) / 2 log(1 + e' inv(I + V) e / (d s))
 
-    summed over the outputs. What the rotations leave of samples is the quadratic form, and ``det(I + V)`` is
-    ``det(H after) / det(H before)``.
+    summed over the outputs. The quadratic form is the sum of the squared residuals after the rotations, and
+    ``det(I + V) = det(H after) / det(H before)``.
 
     Parameters
     ----------
     left : Array
-        What remains of the aims, (n, C).
+        The residuals of the aims, (n, C).
     curvatures : Array
         (n,).
     noise : Array
-        The noise's variance before the step, (3, C).
+        The estimate of the noise variance before the step, (3, C).
     wide : float
-        Half the logarithm of the volume.
+        ``log det(I + V) / 2``.
     """
     total: float = -wide * left.shape[1]
     for c in range(left.shape[1]):
@@ -493,7 +498,7 @@ def log_likelihood(left: ReadOnly, curvatures: ReadOnly, noise: ReadOnly, wide: 
 
 @cached_njit
 def forget_old(memory: Memory, order: int) -> None:
-    """Replace the memory by that of recent samples, where the evidence is for it."""
+    """Replace the information of the memory by that of recent samples if the evidence exceeds the bound."""
     (root, moments, noise), (recent_root, recent_moments, recent_noise), window = memory
     if window[EVIDENCE] <= 0.0 or window[EVIDENCE] <= bound(window[MEMORY], window[ALL]):
         return

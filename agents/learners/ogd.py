@@ -1,4 +1,4 @@
-"""Online gradient descent in function space: every sample with a gradient stays, or the newest of them."""
+"""Online gradient descent in function space: the dictionary keeps all samples with a gradient, or only the newest."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def keep_all(keys: tuple[float, ...], state: Any, at: At) -> Sum:
 
 @dataclass(frozen=True)
 class Ogd(NumpyLearner):
-    """Functional online gradient descent without a budget: all points that have a gradient stay.
+    """Functional online gradient descent without a budget: all points with a nonzero gradient stay.
 
-    f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .), `polk` with a budget of 0 (Kivinen, Smola and
-    Williamson, IEEE Trans. Signal Processing 2004, without their truncation). Memory and time grow with the samples.
+    The step is f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .), as for `polk` with a budget of 0 (Kivinen,
+    Smola and Williamson, IEEE Trans. Signal Processing 2004, without their truncation). Memory and time grow with the
+    number of samples.
 
     Parameters
     ----------
@@ -32,18 +33,18 @@ class Ogd(NumpyLearner):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     """
 
     move: ClassVar = staticmethod(keep_all)
 
 
 def keep_newest(keys: tuple[float, ...], state: Any, at: At) -> Sum:
-    """Add the points, and let the oldest go."""
+    """Add the points, and remove the oldest points beyond the budget."""
     points, weights = added(state.points, state.weights, at.points, at.weights)
     excess = max(len(points) - int(keys[0]), 0)
     if excess:
@@ -53,11 +54,12 @@ def keep_newest(keys: tuple[float, ...], state: Any, at: At) -> Sum:
 
 @dataclass(frozen=True)
 class Norma(NumpyLearner):
-    """Functional online gradient descent that keeps its newest points only (NORMA with truncation).
+    """Functional online gradient descent that keeps only its newest points (NORMA with truncation).
 
-    After each step the oldest points leave until ``budget_size`` are left. Their weights have shrunk by 1 - eta lambda
-    in every step since they came, so that with a large regularization little is lost: after tau steps at most
-    (1 - eta lambda)^tau of each (Kivinen, Smola and Williamson, IEEE Trans. Signal Processing 2004, section III).
+    After each step the oldest points beyond ``budget_size`` are removed. Every step shrinks all weights by
+    1 - eta lambda, so that a point removed after tau steps has at most (1 - eta lambda)^tau of its first weight: with
+    a large regularization the truncation error is small (Kivinen, Smola and Williamson, IEEE Trans. Signal Processing
+    2004, section III).
 
     Parameters
     ----------
@@ -66,19 +68,19 @@ class Norma(NumpyLearner):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The default is half of "auto": what it
-        forgets it has to learn again.
+        eta, the step size: a number or a schedule, below 1 / regularization. The default is
+        half of "auto", since the learner has to learn again what truncation forgets.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative; 0.01 and more make the forgetting gentle.
+        lambda, the Tikhonov coefficient, nonnegative; 0.01 and more make the forgetting gentle.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     budget_size : int
-        The most points of the dictionary, at least 1: the paper's tau.
+        The largest number of dictionary points, at least 1: the paper's tau.
     """
 
     step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
-    keeps_newest: ClassVar[bool] = True  # points, whoever they come from
+    keeps_newest: ClassVar[bool] = True  # points, also points received from neighbours
 
     ranges: ClassVar = {"budget_size": budget_from(1)}
     move: ClassVar = staticmethod(keep_newest)

@@ -1,4 +1,4 @@
-"""Online kernel feature extraction: every sample that is not censored becomes a point of the subspace."""
+"""Online kernel feature extraction: every uncensored sample becomes a point of the subspace."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kernelswarm.arrays import Array
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
-# Learners that are linear in the features of a subspace which follows the node's own samples.
+# Learners that are linear in the features of a subspace, which is updated by the node's own samples.
 
 
 class SubspaceState:
-    """Everything such a learner changes: the subspace, the function on it, and the number of steps taken.
+    """State of such a learner: the subspace, the function on it, and the number of steps taken.
 
-    The function's weights are what the subspace has before its own numbers in its vector, or, with a weight for each
-    point, an array of their own.
+    The function's weights are stored at the beginning of the subspace's vector. With one weight per point they are a
+    separate array, ``of_points``.
     """
 
     __slots__ = ("function", "of_points", "outputs", "steps", "subspace")
@@ -35,16 +35,16 @@ class SubspaceState:
         self.__setstate__((subspace, outputs, 0, of_points))
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return the contents for a copy: its function must be that of its own subspace."""
+        """Return the contents for a copy, whose function must refer to its own subspace."""
         return self.subspace, self.outputs, self.steps, self.of_points
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.subspace, self.outputs, self.steps, self.of_points = state
         self.refer()
 
     def refer(self) -> None:
-        """Let the function be that of the present subspace with its weights."""
+        """Rebuild the function from the current subspace and weights."""
         subspace = self.subspace
         if self.of_points is not None:
             mixing = subspace.mixing_of_points()
@@ -56,14 +56,15 @@ class SubspaceState:
 
 @dataclass(frozen=True)
 class SubspaceDescent(LinearInFeatures, ABC):
-    """Gradient descent on the weights w of the features z, after which the subspace follows the node's samples.
+    """Gradient descent on the weights w of the features z, followed by an update of the subspace.
 
         w <- (1 - eta lambda_w) w - sum_sets (eta / b) sum_k z(x_k) g_k'
 
-    with the features of the subspace before the step, then one visit of each of the node's own samples. As the features
-    change with the subspace, so would the function with its weights kept; with ``follow`` the weights become those of
-    the nearest function of the new features. With ``coordinates = "points"`` the features are ``K_SS^(1/2) A q``, one
-    for each stored point: a new point's weight is 0, and a point that goes takes its own along.
+    The step uses the features of the subspace before its update. Then the subspace is updated with each of the node's
+    own samples. With unchanged weights the function would change together with the features. With ``follow`` the
+    weights are replaced by those of the nearest function on the new features. With ``coordinates = "points"`` the
+    features are ``K_SS^(1/2) A q``, one for each stored point: a new point has the weight 0, and the weight of a
+    removed point is dropped.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
@@ -86,11 +87,11 @@ class SubspaceDescent(LinearInFeatures, ABC):
 
     @abstractmethod
     def tracking(self) -> Tracking:
-        """Return how the subspace follows its samples."""
+        """Return the rules by which the subspace follows its samples."""
 
     @property
     def gain(self) -> float | None:
-        """The supremum of kappa(x, x): ``||z(x)||`` is the norm of a projection, shrunk."""
+        """The supremum of kappa(x, x), an upper bound: ``||z(x)||`` is the norm of a shrunk projection."""
         return self.kernel.supremum
 
     def init(self, inputs: int, outputs: int) -> SubspaceState:
@@ -113,20 +114,20 @@ class SubspaceDescent(LinearInFeatures, ABC):
         Parameters
         ----------
         state : SubspaceState
-            Advanced in place; the evaluations must be of its present function.
+            Updated in place; ``evaluations`` must be evaluations of its current function.
         evaluations : sequence of Evaluated
-            The node's own samples, where there are any, and, in the symmetric form, each neighbour's.
+            The evaluation at the node's own samples, if any, and, in the symmetric form, at each neighbour's.
         gradients : sequence of Array
             The derivatives at the points of each evaluation, (n_k, C).
         curvatures : sequence of float, optional
-            The second derivative of the terms at each evaluation's points; given, the step is implicit.
+            The second derivatives of the terms at each evaluation's points. If given, the step is implicit.
         targets : Array
-            Those of the own samples, (n, q); without rows the subspace stays as it is.
+            The targets of the own samples, (n, q). Without rows the subspace does not change.
 
         Returns
         -------
         Info
-            Its compression error is the Hilbert norm by which the function moved with the subspace.
+            The compression error is the Hilbert norm of the function's change in the update of the subspace.
         """
         info = super().step(state, evaluations, gradients, curvatures, targets, eta)
         if self.coordinates == "points":
@@ -143,7 +144,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
         return Info(moved, info.step_size)
 
     def _visit_with_points(self, state: Any, points: Array) -> float:
-        """Let the subspace follow the points, the weights of stored points with them; returns by how much f moved."""
+        """Update the subspace with the points, and the weights of stored points; returns the norm of f's change."""
         before, stored = self.function_from(state.function.arrays()), False
         for n in range(len(points)):
             visit = state.subspace.visit(points[n : n + 1])
@@ -162,7 +163,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
         return SubspaceFunction(self.kernel, *(arrays[name] for name in names))
 
     def snapshot(self, state: Any) -> dict[str, Array]:
-        """Return all that the subspace's visits change, the ``coefficients`` (r, C), and the number of ``steps``."""
+        """Return the arrays of the subspace, the ``coefficients`` (r, C), and the number of ``steps``."""
         return {**state.subspace.snapshot(), **super().snapshot(state)}
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
@@ -176,13 +177,14 @@ class SubspaceDescent(LinearInFeatures, ABC):
 
 @dataclass(frozen=True)
 class Okfe(SubspaceDescent):
-    """A linear model on features that follow the samples: online kernel feature extraction (OKFEB algorithms 2 and 3).
+    """A linear model on learned features: online kernel feature extraction (OKFEB algorithms 2 and 3).
 
-    The features of x are its coefficients in a subspace of dimension r of the Hilbert space, L = Phi_S A,
+    The function is f(x) = w'z(x). The features z come from the coefficients q of x in a learned subspace of dimension r
+    of the Hilbert space, L = Phi_S A:
 
         q = inv(A'K_SS A + lambda I) A'k_S(x)        z = (A'K_SS A)^(1/2) q        z(x).z(y) = <L q(x), L q(y)>
 
-    and f(x) = w'z(x). The points S are all samples; A takes a gradient step on each sample's own
+    S contains all uncensored samples. For each of them A takes a gradient step on
     ``||phi(x) - L q||^2 / 2 + lambda / (2 n) ||L||^2``. The number of points grows without bound.
 
     Parameters
@@ -190,11 +192,11 @@ class Okfe(SubspaceDescent):
     loss : Loss
         The loss of a sample.
     step_size : Schedule
-        eta of the weights, a number or a schedule; below 1 / regularization.
+        eta, the step size of the weights: a number or a schedule, below 1 / regularization.
     regularization : float
-        The Tikhonov coefficient of the weights, not negative.
+        The Tikhonov coefficient of the weights, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     kernel : Kernel
         The reproducing kernel.
     rank : int
@@ -202,16 +204,17 @@ class Okfe(SubspaceDescent):
     subspace_regularization : float
         lambda, positive.
     subspace_step : SubspaceStep
-        mu of the subspace: "normalized" tracks, ``{ name = "power", initial = m, offset = n, exponent = p }`` settles.
+        mu, the step size of the subspace: "normalized" keeps tracking changes;
+        ``{ name = "power", initial = m, offset = n, exponent = p }`` decreases, so that the subspace converges.
     subspace_update : str
         "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
     follow : bool
-        Whether the weights are refitted as the subspace changes, so that the function stays.
+        Whether the weights are refitted when the subspace changes, so that the function stays nearly the same.
     coordinates : str
-        What weights that are kept belong to: "subspace", the r features above, or "points", the published features
+        The features that the weights belong to: "subspace", the r features above, or "points", the published features
         ``K_SS^(1/2) A q``, one for each stored point. "points" needs ``follow = false``, and a step takes O(m^3).
     censoring : Censoring
-        Which samples make no update: ``{ threshold = e }`` or "moving_average".
+        The rule for samples that cause no update: ``{ threshold = e }`` or "moving_average".
     """
 
     censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring", "scalar": "threshold"})
@@ -223,42 +226,44 @@ class Okfe(SubspaceDescent):
 
     @property
     def compiled(self) -> CompiledSubspace:
-        """The learner's functions and numbers for compiled rounds.
+        """Functions and numbers of the learner for compiled rounds.
 
         Raises
         ------
         NotCompiledError
-            When one of the subspace's rules hands nothing over.
+            If one of the subspace's rules has no compiled form.
         """
         return CompiledSubspace(self)
 
 
-# Online kernel feature extraction on a budget: the subspace is written in a bounded number of points.
+# Online kernel feature extraction on a budget: the subspace is spanned by a bounded number of points.
 
 
 @dataclass(frozen=True)
 class Okfeb(SubspaceDescent):
-    """A linear model on features that follow the samples, on a budget (OKFEB algorithms 4 and 5).
+    """A linear model on learned features, on a budget (OKFEB algorithms 4 and 5).
 
-    As `okfe`, with at most ``budget_size`` points: a sample whose fit is below the threshold makes no update, and where
-    there is a point too many the one with the least ``beta^age ||phi(x_i) a_i'||`` goes, a_i its row of A: what Phi A
-    loses with it, ``||a_i|| sqrt(kappa(x_i, x_i))``.
+    The learner is `okfe` with at most ``budget_size`` points. A sample whose fitting error is below the threshold
+    causes no update. If there is one point too many, the point with the smallest ``beta^age ||phi(x_i) a_i'||`` is
+    removed, with a_i its row of A. The norm ``||phi(x_i) a_i'|| = ||a_i|| sqrt(kappa(x_i, x_i))`` is the change of
+    Phi A by the removal.
 
     Parameters
     ----------
     loss, step_size, regularization, batch_size, kernel, rank
-        As of `Okfe`; the rank is at most the budget size.
+        As for `okfe`; the rank is at most the budget size.
     subspace_regularization, subspace_step, subspace_update, follow, coordinates
-        As of `Okfe`.
+        As for `okfe`.
     budget_size : int
-        B, the points stored at most: 1.5 to 5 times the rank.
+        B, the largest number of stored points; 1.5 to 5 times the rank is usual.
     recency : float
-        beta in (0, 1]: 1 drops the point that matters least, small ones the oldest; below 1 the subspace tracks faster.
+        beta, in (0, 1]. 1 removes the point with the smallest effect, and small values remove the oldest point; below 1
+        the subspace follows changes faster.
     censoring : Censoring
-        Which samples make no update: ``{ threshold = e }`` or "moving_average".
+        The rule for samples that cause no update: ``{ threshold = e }`` or "moving_average".
     censoring_from : str
-        "rank": samples are left out as soon as there is a basis; "budget": once the budget is full, as the paper does
-        (OKFEB section V-A).
+        "rank": samples are censored as soon as there is a basis; "budget": only once the budget is full, as in the
+        paper (OKFEB section V-A).
     """
 
     budget_size: int = 30
@@ -280,11 +285,11 @@ class Okfeb(SubspaceDescent):
 
     @property
     def compiled(self) -> CompiledSubspace:
-        """The learner's functions and numbers for compiled rounds.
+        """Functions and numbers of the learner for compiled rounds.
 
         Raises
         ------
         NotCompiledError
-            When one of the subspace's rules hands nothing over.
+            If one of the subspace's rules has no compiled form.
         """
         return CompiledSubspace(self)

@@ -1,4 +1,4 @@
-"""Kernel sums as the arrays that a page of numpy has: points that enter and leave, and projections on the others."""
+"""Kernel sums in the arrays of numpy pages: insertion, removal and projection of dictionary points."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def budget_from(least: int, *words: object) -> Range:
 def added(points: ReadOnly, weights: ReadOnly, new_points: ReadOnly, new_weights: ReadOnly) -> tuple[Array, Array]:
     """Return the points and weights of ``f + sum_n new_weights[n] kappa(new_points[n], .)``.
 
-    A point that is in the dictionary adds to its weight; one without a weight stays out.
+    A point that is already in the dictionary adds to its weight; a point with the weight 0 is ignored.
     """
     order, all_points = len(points), np.concatenate((points, new_points))
     all_weights = np.concatenate((weights, new_weights))
@@ -56,7 +56,7 @@ def squared_lengths(weights: ReadOnly) -> Array:
 
 
 class FactorState(NamedTuple):
-    """A kernel sum with U, and how often that has changed since it was last computed afresh."""
+    """A kernel sum with U, and the number of changes of U since it was last recomputed."""
 
     points: Array
     weights: Array
@@ -68,8 +68,9 @@ class FactorState(NamedTuple):
 def projected(factor: Array, row: Array, itself: float) -> tuple[Array, float]:
     """Return the shares inv(K) k of a point's projection, and the squared norm of its remainder.
 
-    ``row`` is k, the kernel between the point and the dictionary, (M,), and ``itself`` kappa(x, x). What is left counts
-    as 0 where the point, or an element with it, would be in the span of the others but for rounding.
+    ``row`` is k, the kernel between the point and the dictionary, (M,), and ``itself`` is kappa(x, x). The remainder is
+    set to 0 if, within rounding, the point lies in the span of the elements, or an element in the span of the point and
+    the others.
     """
     image, found = np.empty(len(row)), np.empty(len(row))
     left = split(factor, len(row), row, itself, image, found)
@@ -81,7 +82,7 @@ def projected(factor: Array, row: Array, itself: float) -> tuple[Array, float]:
 
 @cached_njit
 def bordered(factor: ReadOnly, shares: ReadOnly, left: float) -> Array:
-    """Return U with one more element, from its shares in the others and its remainder."""
+    """Return U with one more element, from the shares of its projection on the others and its squared remainder."""
     order = len(factor)
     found = np.zeros((order + 1, order + 1))
     found[:order, :order] = factor
@@ -92,7 +93,7 @@ def bordered(factor: ReadOnly, shares: ReadOnly, left: float) -> Array:
 
 @cached_njit
 def entered(points: Array, weights: Array, factor: Array, at: At, n: int) -> tuple[Array, Array, Array]:
-    """Add point n of a step to points, weights and U, or its projection where it is in their span."""
+    """Add point n of a step to points, weights and U; if it is in their span, add its projection to the weights."""
     shares, left = projected(factor, between(at.kappa, at.points[n : n + 1], points)[0], at.gram[n, n])
     if left == 0.0:
         for m in range(len(points)):
@@ -106,7 +107,7 @@ def entered(points: Array, weights: Array, factor: Array, at: At, n: int) -> tup
 
 @cached_njit
 def projected_out(points: Array, weights: Array, factor: Array, place: int) -> tuple[Array, Array, Array, float]:
-    """Project an element on the others; returns their points, weights and U, and the norm of the error."""
+    """Project an element on the others and remove it; returns points, weights, U, and the norm of the error."""
     order, precision = len(points), 0.0
     for m in range(place, order):
         precision += factor[m, place] * factor[m, place]
@@ -129,7 +130,7 @@ def precisions(factor: ReadOnly) -> Array:
 def inspected(
     points: ReadOnly, weights: ReadOnly, factor: ReadOnly, changes: Array, kappa: Kappa
 ) -> tuple[Array, Array, Array, Array]:
-    """Return a state whose U is computed afresh where it has changed so often that rounding may have cost accuracy."""
+    """Return the state; U is recomputed if it has changed so often that rounding errors may have accumulated."""
     if changes[0] < due(len(points)):
         return points, weights, factor, changes
     found, gram = np.zeros((0, 0)), between(kappa, points, points)

@@ -1,4 +1,4 @@
-"""Learners that move on mistakes only: mistakes for each task, and the coefficients of mistaken samples."""
+"""Learners that update on mistakes only: the mistakes of each task, and the coefficients of mistaken samples."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TASKS = {"regression": REGRESSION, "binary": BINARY, "multiclass": MULTICLASS}
 SURROGATES: dict[str, Loss] = {"regression": Absolute(), "binary": Hinge(), "multiclass": MulticlassHinge()}
 
 SHARE = 0.1
-"""Of the targets' standard deviation: an error of a number that is no mistake."""
+"""The insensitivity "auto" of a regression, as a multiple of the targets' standard deviation."""
 
 
 @cached_njit
 def best_wrong(values: Array, right: int) -> int:
-    """Find the best of the wrong classes, the lowest of equal ones."""
+    """Return the wrong class with the largest value; of equal values, the lowest class."""
     best = -1
     for c in range(len(values)):
         if c != right and (best < 0 or values[c] > values[best]):
@@ -66,19 +66,18 @@ def mistakes(keys: tuple[float, ...], at: At) -> Array:
 
 @dataclass(frozen=True)
 class MistakeDriven(NumpyLearner):
-    """A learner whose samples have a coefficient only where the function is mistaken, whatever the loss.
+    """A learner whose samples have a nonzero coefficient only if the function is mistaken there.
 
-    The loss says what the targets are, what is measured as the risk, and in an implicit step how far coefficients are
-    damped; steps of size 1, as in the papers, go with the losses absolute, hinge and multiclass_hinge. A mistake, and
-    its coefficient g:
+    The loss sets the task, the measured risk and the damping of implicit steps. For steps of size 1, as in the papers,
+    take the losses absolute, hinge and multiclass_hinge. A mistake and its coefficient g are
 
     - two classes, sign s: s f(x) <= 0, g = -s;
-    - several: a wrong class r, the best, is at least as good as the right one y, f_r >= f_y, g = e_r - e_y;
-    - numbers: |f(x) - y| > insensitivity, g = sign(f(x) - y), output by output.
+    - several classes, r the wrong class of largest f_r, y the right one: f_r >= f_y, g = e_r - e_y;
+    - numbers: |f(x) - y| > insensitivity, g = sign(f(x) - y), for each output.
 
-    The ``insensitivity`` "auto" is a tenth of the targets' standard deviation on training data. The coupling's pull is
-    added to g. So a sample without a mistake enters where, and as far as, the neighbours
-    disagree, and without neighbours not at all.
+    The ``insensitivity`` "auto" is a tenth of the targets' standard deviation on training data. The gradient of the
+    coupling is added to g: a sample without a mistake enters only if the neighbours disagree there, with a weight in
+    proportion to the disagreement.
     """
 
     loss: Loss = field(default=Absolute(), metadata={"part": "loss"})
@@ -90,29 +89,29 @@ class MistakeDriven(NumpyLearner):
 
     @property
     def surrogate(self) -> Loss:
-        """The loss with coefficients of that size: 1 for every mistake."""
+        """The loss whose derivatives have the size of these coefficients, 1 for every mistake."""
         return SURROGATES[self.loss.task]
 
     automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with an insensitivity of a tenth of the spread of the targets, 0 for classes."""
+        """Return the learner with an insensitivity of a tenth of the targets' standard deviation; 0 for classes."""
         if self.insensitivity != "auto":
             return self
         return replace(self, insensitivity=0.0 if sample.classes else SHARE * sample.spread)
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """What a mistake is, and the keys of the rule."""
+        """The task and the insensitivity, which define mistakes, then the numbers of the dictionary's rule."""
         return float(TASKS[self.loss.task]), self.tolerated, *self.rule_keys()
 
     def rule_keys(self) -> tuple[float, ...]:
-        """Return the numbers of the rule for the dictionary."""
+        """Return the numbers of the dictionary's rule."""
         return ()
 
     @property
     def tolerated(self) -> float:
-        """The insensitivity as a number; ValueError where it is a word."""
+        """The insensitivity as a number; raises ValueError if it is still "auto"."""
         return resolved_value("insensitivity", self.insensitivity)
 
 
@@ -121,11 +120,12 @@ class MistakeDriven(NumpyLearner):
 
 @dataclass(frozen=True)
 class Perceptron(MistakeDriven):
-    """The kernel perceptron, for two classes, several, or numbers: all mistakes stay, without a budget.
+    """The kernel perceptron for two classes, several classes or numbers; all mistakes stay, without a budget.
 
-    f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .), with g of the mistakes only: -s where s f(x) <= 0 for a
-    class of sign s (Freund and Schapire, Machine Learning 1999), e_r - e_y where a wrong class r is best of several,
-    and sign(f(x) - y) where a number is missed by more than ``insensitivity``. The coupling's pull adds to g.
+    The step is f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .) over mistakes. For two classes of sign s,
+    g = -s if s f(x) <= 0 (Freund and Schapire, Machine Learning 1999). For several classes, g = e_r - e_y if the best
+    wrong class r has f_r >= f_y. For numbers, g = sign(f(x) - y) if |f(x) - y| > ``insensitivity``. The gradient of
+    the coupling is added to g.
 
     Parameters
     ----------
@@ -134,11 +134,11 @@ class Perceptron(MistakeDriven):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The paper's is 1.
+        eta, the step size: a number or a schedule, below 1 / regularization. The paper's is 1.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     insensitivity : float or "auto"
         The error of a number that is no mistake, not negative.
     """
@@ -149,11 +149,11 @@ class Perceptron(MistakeDriven):
 # The Forgetron: a perceptron that shrinks its function before it forgets its oldest mistake.
 
 ALLOWED = 15.0 / 32.0
-"""The share of the mistakes that the damage of all removals may come to."""
+"""The bound on the damage of all removals, as a multiple of the number of mistakes."""
 
 
 class State(NamedTuple):
-    """A kernel sum, what removals have cost so far, Q, and how many points came in, M."""
+    """A kernel sum, the damage Q of all removals so far, and the number M of points that entered."""
 
     points: Array
     weights: Array
@@ -162,7 +162,7 @@ class State(NamedTuple):
 
 
 def shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[float, float]:
-    """Return the largest phi in (0, 1] that keeps the damage within its bound, and that damage."""
+    """Return the largest phi in [0, 1] that keeps the damage within its bound, and the damage with that phi."""
     square, line, rest = delta * delta - 2.0 * delta * mu, 2.0 * delta, damage - allowed
     phi = 1.0
     if square + line + rest > 0.0:
@@ -171,7 +171,7 @@ def shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[f
 
 
 def forget(keys: tuple[float, ...], state: Any, at: At) -> State:
-    """Add the points one by one, and make room after each."""
+    """Add the points one by one; after each, shrink f and remove the oldest point if the budget is exceeded."""
     _, _, budget = keys
     points, weights, damage, mistakes = state
     for n in range(len(at.points)):
@@ -197,35 +197,36 @@ class Forgetron(MistakeDriven):
     """The self-tuned Forgetron, a perceptron that forgets its oldest point (Dekel, Shalev-Shwartz and Singer, 2008).
 
     A mistake enters as with `perceptron`. While there are more than ``budget_size`` points, f is multiplied by phi and
-    its oldest point goes. With delta the norm of that point's weight and mu the part of f(x_r) along it, both in units
-    of eta, phi is the largest number up to 1 by which the damage of all removals so far stays within the mistakes M:
+    the oldest point r is removed. Let delta be the norm of that point's weight and mu the component of f(x_r) along
+    it, both in units of eta, Q the damage of earlier removals and M the number of mistakes. phi is the largest number
+    in [0, 1] with
 
         Q + (delta phi)^2 + 2 delta phi (1 - phi mu) <= 15/32 M
 
-    Every point that enters counts as a mistake, also points brought by the coupling alone.
+    Every point that enters counts as a mistake, also a point that enters because of the coupling alone.
 
     Parameters
     ----------
     loss : Loss
         The kind of targets, and the measured loss; no gradient is taken of it. absolute, hinge or multiclass_hinge.
     kernel : Kernel
-        The reproducing kernel; the bound on the mistakes asks for kappa(x, x) <= 1.
+        The reproducing kernel; the mistake bound assumes kappa(x, x) <= 1.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The default is six tenths of "auto": what it
-        forgets it has to learn again. The paper's is 1.
+        eta, the step size: a number or a schedule, below 1 / regularization. The default is
+        0.6 times "auto", since the learner has to learn again what removals forget. The paper's step size is 1.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     insensitivity : float or "auto"
         The error of a number that is no mistake, not negative.
     budget_size : int
-        The most points of the dictionary, at least 1.
+        The largest number of dictionary points, at least 1.
     """
 
     step_size: Schedule = field(default=Auto(0.6), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
-    keeps_newest: ClassVar[bool] = True  # points, whoever they come from
+    keeps_newest: ClassVar[bool] = True  # points, also points received from neighbours
 
     ranges: ClassVar = {"budget_size": budget_from(1)}
     State: ClassVar = State

@@ -1,4 +1,4 @@
-"""A learner in plain Python, or with such a part, for compiled rounds, which call its methods."""
+"""Adapter by which compiled rounds call the methods of a learner in plain Python, or with a part in plain Python."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import address, at, numbers_at
 from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
 
-# The functions of a learner in plain Python for compiled rounds, each of which calls one of its methods.
+# Compiled functions of a learner in plain Python; each calls one of its methods.
 #
-# Between the two lies one vector of numbers, the *box*, at an address that both know: compiled code puts there what a
-# method is given, and finds there what it returned. What Python is called with is a few integers, since of each array
-# that is passed it would make one of its own, which takes longer than to copy the few numbers in it.
+# Arguments and results are exchanged in one vector of numbers, the *box*, at an address known to both sides: compiled
+# code writes the arguments of a method there, and reads its results there. The Python function itself receives only a
+# few integers. An array argument would be wrapped in a new Python array in each call, which takes longer than copying
+# its few numbers.
 
 
 _types: Any = types
 
 ASKED = types.void(*[_types.int64] * 6)
-"""``asked(node, ...)`` calls a method on a node's state, with the sizes of its arguments in the box."""
+"""``asked(node, ...)`` calls a method on a node's state; the integers are the sizes of the arguments in the box."""
 
 asked_at = at(ASKED)
 
 EVALUATED, SUMMED, WEIGHED, STEPPED, GROWN, BOX = range(6)
-"""The tools: the methods, and the address of two numbers, the length of the box and its address."""
+"""Indices among the tools: the methods, and the address of two numbers, the length and the address of the box."""
 
 NODE, LAST = 3, 4
-"""A state's further integers: its place, and the number of its last evaluation."""
+"""Indices of a state's further integers: its index among the nodes, and the number of its last evaluation."""
 
 ERROR, NEW_ORDER, RESULTS = 0, 1, 2
-"""The results of a step at the begin of the box."""
+"""Indices of a step's results at the beginning of the box."""
 
 EXPLICIT, IMPLICIT, TAUGHT = range(3)
-"""The kinds of steps; the last is an implicit one with observations of surer neighbours."""
+"""The kinds of steps; the last is an implicit step with observations taught by more certain neighbours."""
 
 
 @inline_always
 def box_of(tools: Integers, size: int) -> Array:
-    """Return the first numbers of the box, which is made as long as needed."""
+    """Return the first ``size`` numbers of the box, which is enlarged if needed."""
     if numbers_at(tools[BOX], 2)[0] < size:
         asked_at(tools[GROWN])(size, 0, 0, 0, 0, 0)
     return numbers_at(int(numbers_at(tools[BOX], 2)[1]), size)
@@ -55,7 +56,7 @@ def box_of(tools: Integers, size: int) -> Array:
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Evaluate the function; the rows hold the number of the evaluation, which is kept for the step."""
+    """Evaluate the function; ``rows`` receives the number of the evaluation, which is kept for the step."""
     (size, inputs), outputs = points.shape, values.shape[1]
     box = box_of(tools, size * (inputs + outputs))
     for k in range(size):
@@ -81,7 +82,7 @@ def inner(
     values: Array,
     gram: Array,
 ) -> None:
-    """Compute the inner products at points of evaluations."""
+    """Compute the inner products between the points of evaluations."""
     size = len(points)
     box = box_of(tools, size * (1 + size))
     for k in range(size):
@@ -110,14 +111,14 @@ def gradient(given: GradientArguments, found: Array) -> None:
 
 @njit_no_refcount
 def step(given: StepArguments) -> float:
-    """Take the step; returns the compression error, and leaves the order in the state's integers."""
+    """Take the step; returns the compression error, and writes the new order to the state's integers."""
     kind = IMPLICIT if given.implicit else EXPLICIT
     return ask_for_step(given, table(given.scratch, 0, 0, 1), kind)
 
 
 @njit_no_refcount
 def taught_step(given: StepArguments, taught: ReadOnly) -> float:
-    """Take the step with observations of surer neighbours, (N, 2 C + 1)."""
+    """Take the step with observations taught by more certain neighbours, (N, 2 C + 1)."""
     return ask_for_step(given, taught, TAUGHT)
 
 
@@ -149,7 +150,7 @@ def ask_for_step(given: StepArguments, taught: ReadOnly, kind: int) -> float:
 
 
 FIRST_LENGTH = 256
-"""The length of the box at first."""
+"""The initial length of the box."""
 
 
 class Asked:
@@ -161,20 +162,20 @@ class Asked:
         self.state = state
         self.evaluated: dict[int, Evaluated] = {}  # since its last step, by number
         self.steps = True
-        """Whether it takes steps; only then evaluations are kept."""
+        """Whether the node takes steps; evaluations are kept only in that case."""
         self.place = -1  # among the nodes
         self.order = 0
         self.summed = True
-        """Whether inner products were used since the last step: then the order is needed before the next."""
-        self.sizes = np.zeros((1, 1))  # of the steps to come
-        self.steps_at = 0  # among them
+        """Whether inner products were used since the last step; if so, the order is needed before the next step."""
+        self.sizes = np.zeros((1, 1))  # of the next steps
+        self.steps_at = 0  # index of the next step among them
 
 
 class PlainLearner:
     """A learner's methods as functions for compiled rounds.
 
-    States stay the objects that they are. An evaluation is kept until the step that takes it, so that nothing is
-    evaluated twice: rows hold its number in place of the evaluation there.
+    States remain Python objects. An evaluation is kept until the step that uses it, so that no function is evaluated
+    twice; ``rows`` holds the evaluation's number instead of kernel rows.
 
     Parameters
     ----------
@@ -191,8 +192,8 @@ class PlainLearner:
     def __init__(self, learner: Learner) -> None:
         self._learner, self._name = learner, type(learner).__name__
         self._nodes: list[Asked] = []
-        self._places: dict[int, int] = {}  # among them, by where what stands for their states lies
-        self._known: dict[int, Asked] = {}  # by their states
+        self._places: dict[int, int] = {}  # indices among the nodes, by the address of the state's storage
+        self._known: dict[int, Asked] = {}  # by the identity of the state
         self._head, self._box = np.zeros(2), np.zeros(0)
         self._parts: dict[tuple[int, ...], list[Array]] = {}
         self._grow(FIRST_LENGTH)
@@ -200,8 +201,10 @@ class PlainLearner:
         self.tools = (*(address(each, ASKED) for each in asked), int(self._head.ctypes.data))
 
     def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
-        """Take over the array for the sizes of the steps to come, (steps, k), each filled in after the step before;
-        ``steps``: whether there are any."""
+        """Use an array for the sizes of the next steps, (steps, k); each size is filled in after the previous step.
+
+        ``steps`` is False if no steps follow.
+        """
         node = self._of(state)
         node.sizes, node.steps_at, node.steps = sizes, 0, steps
         if not steps:
@@ -219,15 +222,15 @@ class PlainLearner:
         return 1
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers of the Gram matrix of a step's points."""
+        """Return the size, in numbers, of the Gram matrix of a step's points."""
         return points * points
 
     def steps(self, state: Any) -> int:
-        """Return 0: the learner counts its steps itself."""
+        """Return 0, because the learner counts its steps itself."""
         return 0
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return room for the sizes of steps, which :meth:`follow` takes over."""
+        """Return an array for step sizes, to be filled in by :meth:`follow` and the steps."""
         return np.zeros((steps, 1))
 
     def order(self, state: Any) -> int:
@@ -241,24 +244,24 @@ class PlainLearner:
         return np.zeros(1)
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Take up a state, in place of the former one of its node."""
+        """Register a state in place of its node's former state."""
         node = self._of(state)
         node.place = self._places.setdefault(storage.ctypes.data, len(self._nodes))
         if node.place == len(self._nodes):
             self._nodes.append(node)
         elif self._nodes[node.place] is not node:
             former, self._nodes[node.place] = self._nodes[node.place], node
-            if former.place == node.place:  # its node has begun anew, with another state
+            if former.place == node.place:  # the node has restarted with another state
                 del self._known[id(former.state)]
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers: unlimited room, no maintenance, the order, and the place of the state."""
+        """Return the state's integers: unlimited room, no maintenance, order, node index, last evaluation."""
         node = self._of(state)
         node.order = self.order(state)
         return np.array([ALWAYS, NOTHING, node.order, node.place, max(node.evaluated, default=0)], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Do nothing: states are up to date."""
+        """Do nothing, because states are already up to date."""
 
     def maintain(self, state: Any) -> None:
         """Do nothing."""
@@ -275,7 +278,7 @@ class PlainLearner:
         self._parts.clear()
 
     def _parts_of(self, *shapes: int) -> list[Array]:
-        """Return parts of the box, one behind the other, of so many rows and columns in turn."""
+        """Return consecutive parts of the box; ``shapes`` are the rows and columns of each part in turn."""
         found = self._parts.get(shapes)
         if found is None:
             found, begin = [], 0

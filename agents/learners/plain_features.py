@@ -1,7 +1,8 @@
-"""A learner in plain Python whose functions are linear in features, for compiled rounds in which nodes send vectors.
+"""Adapter for learners in plain Python that are linear in features, for compiled rounds in which nodes send vectors.
 
-The round has the weights, and a protocol steps from others than the node's: what compiled rounds call puts weights into
-the learner's state before it is asked. All is asked in the order of single nodes.
+The round stores the weights, and a protocol may step from weights other than the node's. The functions called by
+compiled rounds therefore set the weights of the learner's state before they call a method. The calls have the same
+order as for single nodes.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from kernelswarm.protocols.contract import fulfils
 from kernelswarm.protocols.core.compiling import njit_no_refcount
 
 SIZE, CURVATURE, HEAD = 0, 1, 2
-"""The arguments of a step at the begin of the box."""
+"""Indices of a step's arguments at the beginning of the box, and their number."""
 
 
 @njit_no_refcount
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Evaluate the function of the node's weights."""
+    """Evaluate the function with the node's weights."""
     (size, inputs), outputs, columns = points.shape, values.shape[1], rows.shape[1]
     box = box_of(tools, size * (inputs + columns + outputs))
     for k in range(size):
@@ -45,7 +46,7 @@ def evaluate(
 
 @njit_no_refcount
 def gradient(given: GradientArguments, found: Array) -> None:
-    """Compute the gradient with some weights at the samples that were evaluated last."""
+    """Compute the gradient for the weights in ``storage`` at the samples that were evaluated last."""
     storage, targets, (size, outputs) = given.storage, given.targets, given.values.shape
     width, count = targets.shape[1], len(storage)
     box = box_of(given.tools, count + size * (2 * outputs + width))
@@ -66,7 +67,7 @@ def gradient(given: GradientArguments, found: Array) -> None:
 
 @njit_no_refcount
 def step(given: StepArguments) -> float:
-    """Take the step from the weights and on the samples of the last gradient; the weights are changed in place."""
+    """Take the step from the weights and samples of the last gradient; the weights are changed in place."""
     storage, gradients = given.storage, given.gradients
     (size, outputs), count, width = gradients.shape, len(storage), given.targets.shape[1]
     box = box_of(given.tools, HEAD + size * outputs + count)
@@ -83,7 +84,7 @@ def step(given: StepArguments) -> float:
 
 @njit_no_refcount
 def place(numbers: Array, storage: Array, weights: Array) -> None:
-    """Keep the node's weights, with which it is evaluated next."""
+    """Store the node's weights for its next evaluation."""
     for k in range(len(weights)):
         storage[k] = weights[k]
 
@@ -121,16 +122,16 @@ class PlainFeatures(PlainLearner):
         self._linear: Any = learner
 
     def begin(self, state: Any, rounds: int, own: Evaluated) -> None:
-        """Take over the number of rounds since the node began, and its evaluation at the samples of the next."""
+        """Set the number of rounds since the node started, and its evaluation at the samples of the next round."""
         node = self._of(state)
         node.rounds, node.own = rounds, own
 
     def own(self, state: Any) -> Evaluated:
-        """Return the node's evaluation at the samples of the round, as the learner returned it."""
+        """Return the learner's evaluation at the node's samples of the round."""
         return self._of(state).own
 
     def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
-        """Take over the array for the step sizes of the next rounds, (rounds, 1), each filled in with its samples."""
+        """Use an array for the next rounds' step sizes, (rounds, 1); each is filled in with its round's samples."""
         node = self._of(state)
         node.sizes, node.steps_at = sizes, 0
         self._ask_size(node)
@@ -139,7 +140,7 @@ class PlainFeatures(PlainLearner):
         return int(self._linear.coefficients(state).size)
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Take up a state, whose weights are kept in a vector."""
+        """Register a state, whose weights are stored in a vector."""
         super().move(state, storage, capacity)
         node, weights = self._of(state), self._linear.coefficients(state)
         node.storage, node.shape = storage, weights.shape
@@ -156,7 +157,7 @@ class PlainFeatures(PlainLearner):
         return node
 
     def _put(self, node: _Placed, weights: Array, steps: int) -> None:
-        """Give a node's function these weights, in an array that the learner may keep."""
+        """Set the weights of a node's function to a copy, which the learner may keep."""
         self._linear.place(node.state, weights.reshape(node.shape).copy(), steps)
 
     def _ask_size(self, node: _Placed) -> None:
@@ -193,7 +194,7 @@ class PlainFeatures(PlainLearner):
         self._ask_size(node)
 
 
-# The forms of learners for compiled rounds: compiled functions, or functions that call their methods.
+# The forms of learners for compiled rounds: compiled functions, or functions that call the learner's methods.
 
 
 def learner_forms(
@@ -201,7 +202,7 @@ def learner_forms(
 ) -> list[CompiledLearner]:
     """Return each learner's form, the same object for equal learners; by default its :func:`learner_form`."""
     found: dict[Learner, CompiledLearner] = {}
-    known: dict[int, CompiledLearner] = {}  # to look one up by its fields takes longer than all else here
+    known: dict[int, CompiledLearner] = {}  # a lookup by identity; a lookup by fields is slow
     for learner in _different(learners):
         if learner not in found:
             found[learner] = (form_of or learner_form)(learner)
@@ -225,5 +226,5 @@ def feature_form(learner: Learner) -> CompiledLearner:
 
 
 def _different(learners: Sequence[Learner]) -> list[Learner]:
-    """Return the learners that are not one and the same object."""
+    """Return the learners without repeated references to the same object."""
     return list({id(learner): learner for learner in learners}.values())

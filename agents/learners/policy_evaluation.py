@@ -26,26 +26,26 @@ from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
 from kernelswarm.ranges import Range
 
-# The step of policy evaluation in compiled code: one of POLK on the tracked residual, and one on the values.
+# The step of policy evaluation in compiled code: one POLK step on the tracked residual and one on the value function.
 
 
 POLK = CHANGES + 1
-"""The integers of a POLK learner; the residual's follow the values'."""
+"""The number of integers of a POLK learner; the residual's integers follow those of the value function."""
 
 MOVE, RESIDUAL = POLK_TOOLS, POLK_TOOLS + 1
-"""Places among the addresses: POLK's step, and the first of the functions that POLK calls on the residual. The
-functions that it calls on the values come first."""
+"""Indices among the addresses: POLK's step, and the first function that POLK calls for the residual. The functions that
+POLK calls for the value function come first."""
 
 TRACKING = PLANNED + 1
-"""Among the sizes of a step, behind eta: beta, twice as eta."""
+"""Index of beta among the sizes of a step, after eta; like eta it is stored twice."""
 
 NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
-"""The last numbers, `COUNT` of them: how many the residual's learner has, which stand before these."""
+"""Indices among the last `COUNT` numbers. The first is the length of the residual's numbers, which precede them."""
 
 
 @cached_njit
 def coefficients_of(tracked: Array, discount: float, count: int) -> Array:
-    """Return the coefficients (n, C) at n states, from g at the first of each transition, (n // 2, C)."""
+    """Return the coefficients (n, C) at n states, from g at the first state of each transition, (n // 2, C)."""
     found, end = np.zeros((count, tracked.shape[1])), 2 * len(tracked)
     found[0:end:2], found[1:end:2] = -2.0 * tracked, 2.0 * discount * tracked
     return found
@@ -189,7 +189,7 @@ class CompiledPolicy(CompiledPair):
         return gradient
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return eta and beta, each as its learner has it, (steps, 4)."""
+        """Return the step sizes of the value function, eta, and of the residual, beta, each twice, (steps, 4)."""
         return np.column_stack([super().step_sizes(first, steps), self._tracker.step_sizes(first, steps)])
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
@@ -229,38 +229,39 @@ class PolicyState(PolkState):
 class PolicyEvaluation(Polk):
     """Learn the value function of a Markov chain from transitions, by minimising the Bellman residual (COLK example 2).
 
-    With states x, the next states y and rewards r it minimises (COLK eq. 15)
+    With states x, next states y and rewards r the objective is (COLK eq. 15)
 
         J(V) = E_x 1/2 (E_y[r + gamma V(y) - V(x) | x])^2 + lambda / 2 ||V||^2
 
-    Samples 2k and 2k + 1 of a round are x and y of a transition, and r is the target of x. The inner mean is another
-    one at every x, so what is tracked is a function g of the state, not a number: the mean residual at x. With the
-    residuals delta = r + gamma V(y) - V(x) a step is the mean over the transitions of
+    Samples 2k and 2k + 1 of a round are x and y of a transition, and r is the target of x. The inner expectation
+    depends on x, so a function g(x) tracks it: the mean residual at x. With the residuals
+    delta = r + gamma V(y) - V(x) a step is the mean over the transitions of
 
         g~ = g - beta (g(x) - delta) kappa(x, .)
         V~ = (1 - eta lambda) V - eta g(x) (gamma kappa(y, .) - kappa(x, .))
 
-    both compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. g(x) is that before the step: it does not
-    know y, so that the product of the two means over y has no bias, which delta in its place would have. Under a
-    protocol values are coupled at all states of the round; an implicit step takes the coupling at the new function.
+    Both are compressed as in :class:`~kernelswarm.agents.learners.polk.Polk`. The step of V uses g before its own
+    step, which does not depend on y: the product of the two means over y is then unbiased. With delta in place of g(x)
+    it would be biased. Under a protocol the values are coupled at all states of the round; an implicit step takes the
+    coupling at the new function.
 
     Parameters
     ----------
     kernel : Kernel
         The reproducing kernel of V and of g.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization, and well below ``tracking_rate``. By default 0.1, over
-        the largest kappa(x, x) of the data where that is above 1.
+        eta, a number or a schedule; below 1 / regularization, and well below ``tracking_rate``. The default is
+        0.1, divided by the largest kappa(x, x) of the data if that is above 1.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        The samples that a node draws in a round, two for each transition: even.
+        The number of samples that a node draws per round, two for each transition; even.
     budget : Budget
         The rule for the compression error of V.
     discount : float
-        gamma, between 0 and 1.
+        gamma, the discount factor, in (0, 1).
     tracking_rate : Schedule
-        beta in (0, 1], a number or a schedule. By default 0.2, as ``step_size``.
+        beta in (0, 1], a number or a schedule. The default is 0.2, divided like ``step_size``.
     tracking_budget : Budget
         The rule for the compression error of g, whose step size is beta.
     """
@@ -272,7 +273,7 @@ class PolicyEvaluation(Polk):
     discount: float = 0.9
     tracking_rate: Schedule = field(default=Relative(0.2), metadata={"part": "schedule", "scalar": "constant"})
     tracking_budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
-    on_trial: ClassVar[bool] = False  # targets are rewards, and not values of its function
+    on_trial: ClassVar[bool] = False  # targets are rewards, not values of the function
 
     ranges: ClassVar = {"discount": Range("(0, 1)", "0.9 looks about ten steps ahead")}
 
@@ -292,7 +293,7 @@ class PolicyEvaluation(Polk):
         return None if self.kernel.supremum is None else 2.0 * self.kernel.supremum
 
     def init(self, inputs: int, outputs: int) -> PolicyState:
-        """Return the state of V = 0 and g = 0 on ``inputs`` dimensions, one of each for every reward."""
+        """Return the state of V = 0 and g = 0 on ``inputs`` dimensions, with one V and one g for each reward."""
         function = Expansion(self.kernel, inputs, outputs)
         return PolicyState(function, begun(self.budget), self.tracker.init(inputs, outputs))
 
@@ -315,5 +316,5 @@ class PolicyEvaluation(Polk):
 
     @property
     def compiled(self) -> CompiledPolicy:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledPolicy(self)

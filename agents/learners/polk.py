@@ -63,19 +63,20 @@ from kernelswarm.protocols.core.contiguous import PassedTuple
 
 
 INSPECT_EVERY = 256
-"""Insertions and removals, at least, between two looks at the factor's accuracy."""
+"""The least number of insertions and removals between two checks of the factor's accuracy."""
 
 INSPECT_PER_POINT = 4
-"""The same for each point of a large dictionary: a look costs a Gram matrix, O(M^2 p), a change about O(M^2)."""
+"""The same per dictionary point, for large dictionaries: a check computes a Gram matrix, O(M^2 p), and a change takes
+about O(M^2)."""
 
 CHANGES = 4
-"""Among a state's integers, after those of `kernel_steps`, the insertions and removals since the last check."""
+"""Index, among a state's integers, of the number of insertions and removals since the last check."""
 
 BUDGET_BOUND, BUDGET_NEXT, KOMP, BLOCKED, POLK_TOOLS = range(1, 6)
-"""Among the addresses that a step calls, after that of the kernel; and how many POLK has."""
+"""Indices among the addresses that a step calls, after the kernel's; the last is the number of POLK's addresses."""
 
 NOT_DONE = -1.0
-"""In place of an error: points have to enter one at a time."""
+"""Returned instead of an error if the points must enter one at a time."""
 
 PROJECT = types.float64(
     VECTOR_OUT,
@@ -87,7 +88,7 @@ PROJECT = types.float64(
     types.float64,
     types.int64,
 )
-"""The signature of :func:`project` and :func:`project_blocked`, which leave the changes at the scratch's begin."""
+"""The signature of :func:`project` and :func:`project_blocked`; they write the number of changes to ``scratch[0]``."""
 
 project_at = at(PROJECT)
 
@@ -96,9 +97,9 @@ REGULARIZATION, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FIRST = range
 
 
 def inspection_due(order: int) -> int:
-    """Return the number of changes after which the factor of ``order`` dictionary points is looked at.
+    """Return the number of changes after which the factor of ``order`` dictionary points is checked.
 
-    Python calls it thousands of samples after the first one, when a stream has no time to wait for a compiler.
+    Not compiled: Python first calls it thousands of samples into a stream, which must not wait for a compiler.
     """
     return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
 
@@ -117,9 +118,9 @@ def step(given: StepArguments) -> float:
 
 @inline_always
 def inner_products(given: StepArguments, numbers: Array) -> Array:
-    """Return the inner products of a step's points, (N, N), in the scratch behind what KOMP works with.
+    """Return the inner products of a step's points, (N, N), in the scratch after KOMP's working memory.
 
-    The numbers are POLK's, where a learner has others behind them.
+    ``numbers`` are POLK's numbers only, without the further numbers of other learners.
     """
     points, taken = given.points, len(given.points)
     gram = table(given.scratch, 5 * given.counts[CAPACITY], taken, taken)
@@ -133,14 +134,17 @@ def inner_products(given: StepArguments, numbers: Array) -> Array:
 @inline_always
 def compress(given: StepArguments, numbers: Array, gram: Array, fixed: int) -> float:
     """Add weighted points to the shrunk function and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.move`
-    does; the weights lie where the gradients were, and the first ``fixed`` points stay."""
+    does.
+
+    The weights have replaced ``given.gradients``. The first ``fixed`` dictionary points are never removed.
+    """
     tools, storage, counts, sizes = given.tools, given.storage, given.counts, given.sizes
     own = own_numbers(numbers)
     budget = line(own, FIRST, len(own) - FIRST)
     epsilon = compiled_bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
     added, shrink = Added(given.points, given.gradients, given.rows, gram), 1.0 - sizes[0] * own[REGULARIZATION]
     error = NOT_DONE
-    # By addresses: compiled into every learner's step, it would be half of a first run's compilation.
+    # Called by address: compiled into every learner's step, it would take half of a first run's compilation time.
     if is_large(own, counts[ORDER], len(given.points)):
         error = project_at(found_at(tools[BLOCKED]))(
             given.scratch, storage, counts, added, shrink, epsilon, own[LIMIT], fixed
@@ -202,8 +206,10 @@ def project_blocked(
     limit: float,
     fixed: int,
 ) -> float:
-    """Do the same with matrix products where no points are fixed; below 0, nothing, where an element may lie in the
-    span of the others."""
+    """Do the same with matrix products, if no points are fixed.
+
+    Returns NOT_DONE, and changes nothing, if an element may lie in the span of the others.
+    """
     known = tables(storage, counts[CAPACITY], added.points.shape[1], added.weights.shape[1])
     order, error, changes, done = blocked_komp.try_to_project(known, counts[ORDER], added, shrink, epsilon, limit)
     if not done:
@@ -217,7 +223,7 @@ BY_PRODUCTS = LateFunction(project_blocked, PROJECT)
 
 @cached_njit
 def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs: int, capacity: int) -> int:
-    """Copy the state of an expansion into another vector, if that is long enough; returns how long it must be."""
+    """Copy the state of an expansion into another vector if that is long enough; returns the required length."""
     length = length_of(capacity, inputs, outputs)
     if length > len(other):
         return length
@@ -232,7 +238,7 @@ def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs:
     before = counts[CAPACITY]
     for m in range(order):
         copy_stretch(to_factor, m * capacity, factor, m * before, order, capacity)
-    # What works with the factor takes it for zero above its diagonal, also where it has no rows yet.
+    # The factor's users rely on zeros above its diagonal, also in rows that are not yet in use.
     copy_stretch(to_factor, order * capacity, factor, 0, 0, (capacity - order) * capacity)
     counts[CAPACITY], counts[ROOM] = capacity, capacity - order
     return length
@@ -240,20 +246,20 @@ def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs:
 
 @inline_always
 def is_large(own: Array, order: int, points: int) -> bool:
-    """Tell whether a step on this many points is taken with matrix products."""
+    """Return whether a step on this many points uses matrix products."""
     return bool(points >= own[LARGE_BATCH] and order >= own[LARGE_ORDER])
 
 
 @inline_always
 def wanted(own: Array, order: int, changes: int, late: int) -> int:
-    """Note in a state's integers that it needs maintenance: a check of its factor, or a function not yet compiled."""
+    """Return LOOK if the state needs maintenance (a factor check, or a function to compile), otherwise NOTHING."""
     if changes >= due(order) or (order >= own[LARGE_ORDER] and is_missing(late)):
         return LOOK
     return NOTHING
 
 
 def prepare(late: LateFunction, own: Array, order: int, points: int) -> None:
-    """Prepare what steps on up to so many points may need."""
+    """Prepare the compiled functions for steps on up to this many points."""
     if points >= own[LARGE_BATCH]:
         late.expect()
         if order >= own[LARGE_ORDER]:
@@ -261,7 +267,7 @@ def prepare(late: LateFunction, own: Array, order: int, points: int) -> None:
 
 
 def maintain(state: Any, learner: Any, late: LateFunction, own: Array) -> None:
-    """Check a state's factor where that is due, and prepare steps on many points."""
+    """Check a state's factor if a check is due, and compile the function for steps on many points if needed."""
     if state.function.order >= own[LARGE_ORDER]:
         late.prepare()
     if state.changes >= inspection_due(state.function.order):
@@ -269,7 +275,7 @@ def maintain(state: Any, learner: Any, late: LateFunction, own: Array) -> None:
 
 
 class ByProducts(CompiledExpansion):
-    """A learner whose steps on many points are matrix products, compiled late."""
+    """A compiled learner whose steps on many points use matrix products, compiled on first need."""
 
     late: ClassVar[LateFunction]
     _own: Array
@@ -285,19 +291,19 @@ class ByProducts(CompiledExpansion):
         state.changes = int(counts[CHANGES])
 
     def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        """Check the factor's accuracy if due, and compile the function for steps on many points if needed."""
         maintain(state, self._learner, self.late, self._own)
 
 
 class CompiledPolk(ByProducts):
-    """The functions and numbers of POLK for compiled rounds; the budget's state is the learner's number in the storage.
+    """Functions and numbers of POLK for compiled rounds; the first number in the storage is the budget's state.
 
     Parameters
     ----------
     learner : Polk
-        The learner, or one with its kernel, budget, step size, regularization and batch size.
+        The learner, or another learner with POLK's kernel, budget, step size, regularization and batch size.
     one_by_one : bool
-        Whether points of a step are compressed one by one, however many they are.
+        Whether the points of a step are always compressed one by one.
     """
 
     step = staticmethod(step)
@@ -320,22 +326,22 @@ class CompiledPolk(ByProducts):
         super().__init__(learner, np.concatenate([self._own, budget.numbers]), (*tools, BY_PRODUCTS.place))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the room, in numbers, for KOMP's working memory, and the Gram matrix of a step's points."""
+        """Return the size, in numbers, of KOMP's working memory and the Gram matrix of a step's points."""
         return 5 * capacity + points * points
 
 
 class RepackedPolk(CompiledPolk):
-    """The same for POLK itself, whose states need hold no more than their own points between steps."""
+    """The same for POLK itself, whose states between steps need memory only for their own points."""
 
     repack = staticmethod(repack)
 
     def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
-        """Point the state to a vector that holds it already."""
+        """Make the state refer to a vector that already holds it."""
         state.function.lay_out(storage, capacity)
 
 
 class PolkState:
-    """Everything a POLK learner changes: the function, the steps taken, the budget's state, the factor's history."""
+    """State of a POLK learner: the function, the number of steps, the budget's state, the factor's history."""
 
     __slots__ = ("changes", "function", "rebuilds", "steps")
 
@@ -348,7 +354,7 @@ class PolkState:
 
     @property
     def budget(self) -> float:
-        """The budget's state, which lies before the function's numbers, where compiled steps keep it."""
+        """The budget's state; it is stored before the function's numbers, as compiled steps require."""
         return float(self.function.storage[0])
 
     @budget.setter
@@ -364,9 +370,10 @@ class Polk(DescentInSpace):
 
         f~ = (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .)
 
-    where g_k is the derivative of the loss plus the coupling's, both at f; f is then the sparsest function that KOMP
-    finds within ``eps`` of f~. The implicit step takes the coupling, and a quadratic loss, at the new function instead:
-    with r the curvatures it solves ``(I + diag(r) K diag(eta / b)) g = g_explicit`` over all points of the step.
+    where g_k is the derivative of the loss plus that of the coupling, both at f. The new f is the sparsest function
+    that KOMP finds within ``eps`` of f~. The implicit step takes the coupling, and a quadratic loss, at the new
+    function instead: with the curvatures r it solves ``(I + diag(r) K diag(eta / b)) g = g_explicit`` over all points
+    of the step.
 
     Parameters
     ----------
@@ -375,11 +382,12 @@ class Polk(DescentInSpace):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. "auto" takes what the data and the batch size suggest.
+        eta, the step size: a number or a schedule, below 1 / regularization. "auto" is computed from the data and the
+        batch size.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     budget : Budget
         The rule for eps: ``{ per_sample = a }``, ``{ parsimony = K }``, ``{ epsilon = e }``, ``{ quadratic = K }``,
         ``{ proportional = a }`` or ``{ target_order = d, alpha = a }``.
@@ -416,7 +424,7 @@ class Polk(DescentInSpace):
         return self.move(state, eta, points, weights, rows)
 
     def move(self, state: PolkState, eta: float, points: Array, weights: Array, rows: Array) -> Info:
-        """Add ``sum_n weights[n] kappa(points[n], .)`` to ``(1 - eta lambda) f`` and compress; counts as a step."""
+        """Add ``sum_n weights[n] kappa(points[n], .)`` to ``(1 - eta lambda) f``, compress, and count a step."""
         function = state.function
         epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
         error, changes = function.step(points, weights, rows, 1.0 - eta * self.regularization, epsilon)
@@ -428,11 +436,11 @@ class Polk(DescentInSpace):
         return Info(error, eta)
 
     def compression_budget(self, state: PolkState) -> float:
-        """Return eps of the next step, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        """Return eps of the next step, a Hilbert norm; 0 if the budget aims at more points than the dictionary has."""
         return bound_at(self.budget, state.function.order, self.eta(state), state.budget)
 
     def inspect(self, state: PolkState) -> None:
-        """Look at the factor's accuracy, and compute it afresh where it is lost and that is better."""
+        """Check the factor's accuracy; recompute the factor if it is inaccurate and the new one is better."""
         state.changes = 0
         state.rebuilds += state.function.inspect()
 
@@ -449,5 +457,5 @@ class Polk(DescentInSpace):
 
     @property
     def compiled(self) -> CompiledPolk:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return RepackedPolk(self)

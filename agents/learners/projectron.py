@@ -1,4 +1,4 @@
-"""The Projectron: a perceptron that projects a mistake on the dictionary where that costs little; with margins too."""
+"""The Projectron, a perceptron that projects mistakes on the dictionary if the error is small, and Projectron++."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelswarm.ranges import Range
 
 
 def let_in(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
-    """Let the points in, or project them, one by one."""
+    """Add the points to the dictionary, or project them on it, one by one."""
     _, _, tolerance, budget = keys
     points, weights, factor, changes = state
     for n in range(len(at.points)):
@@ -39,11 +39,11 @@ def let_in(keys: tuple[float, ...], state: Any, at: At) -> FactorState:
 
 @dataclass(frozen=True)
 class Projectron(MistakeDriven):
-    """The Projectron, a perceptron whose mistakes enter only where the dictionary cannot stand for them.
+    """The Projectron, a perceptron whose mistakes enter only if the dictionary cannot represent them.
 
-    A mistake's w kappa(x, .) is projected on the span of the dictionary if what that takes from kappa(x, .) is at most
-    ``tolerance``, a Hilbert norm, or if the dictionary is full; otherwise its point enters (Orabona, Keshet and Caputo,
-    JMLR 2009, where ``|w| = 1``, the tolerance is called eta, and a full dictionary is not known).
+    The update w kappa(x, .) of a mistake is projected on the span of the dictionary if the distance of kappa(x, .) to
+    that span is at most ``tolerance``, a Hilbert norm, or if the dictionary is full. Otherwise x enters (Orabona,
+    Keshet and Caputo, JMLR 2009; there ``|w| = 1``, the tolerance is called eta, and the dictionary has no budget).
 
     Parameters
     ----------
@@ -52,17 +52,18 @@ class Projectron(MistakeDriven):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The paper's is 1.
+        eta, the step size: a number or a schedule, below 1 / regularization. The paper's is 1.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     insensitivity : float or "auto"
         The error of a number that is no mistake, not negative.
     tolerance : float
-        The largest Hilbert norm that a projection may take from kappa(x, .), not negative; below sqrt(kappa(x, x)).
+        The largest distance, in the Hilbert norm, of kappa(x, .) to its projection, nonnegative and below
+        sqrt(kappa(x, x)).
     budget_size : int, optional
-        The most points of the dictionary, at least 1; as many as the tolerance asks for when left out.
+        The largest number of dictionary points, at least 1. By default only the tolerance limits the dictionary.
     """
 
     tolerance: float = 0.1
@@ -81,7 +82,7 @@ class Projectron(MistakeDriven):
 
 
 def margins(keys: tuple[float, ...], state: Any, at: At) -> Array:
-    """Return the coefficients of mistakes and, for classes, of margins below 1."""
+    """Return the coefficients of mistakes and, for classes, of correct answers with a margin below 1."""
     task, insensitivity, tolerance, _ = keys
     found = mistaken(int(task), at.values, at.targets, insensitivity)
     if task == REGRESSION:
@@ -110,21 +111,22 @@ def margins(keys: tuple[float, ...], state: Any, at: At) -> Array:
 
 @dataclass(frozen=True)
 class ProjectronPlus(Projectron):
-    """Projectron++: the Projectron, which also moves where the answer is right and its margin below 1.
+    """Projectron++: the Projectron, which also updates on correct answers with a margin below 1.
 
-    Mistakes are those of the Projectron. Where a margin m is between 0 and 1, with P kappa(x, .) the projection on the
-    span of the dictionary and d the norm of what that takes from kappa(x, .), a step of size 1 adds tau P kappa(x, .)
-    with the signs of a mistake's (Orabona, Keshet and Caputo, JMLR 2009, section 5, their eta the tolerance)::
+    Mistakes are treated as by the Projectron. For a margin m in (0, 1), let P kappa(x, .) be the projection of
+    kappa(x, .) on the span of the dictionary, d the distance between the two, and l = 1 - m. A step of size 1 adds
+    tau P kappa(x, .), with the signs of a mistake (Orabona, Keshet and Caputo, JMLR 2009, section 5; their eta is the
+    tolerance)::
 
-        tau = min(1, l / a, 2 (l - d / tolerance) / a)   where l = 1 - m > d / tolerance, else 0
+        tau = min(1, l / a, 2 (l - d / tolerance) / a)   if l > d / tolerance, else 0
 
     - two classes, sign s: m = s f(x), a = ||P kappa(x, .)||^2;
-    - several, r the best of the wrong ones: m = f_y - f_r, a = 2 ||P kappa(x, .)||^2.
+    - several classes, r the wrong class of largest f_r: m = f_y - f_r, a = 2 ||P kappa(x, .)||^2.
 
-    A step of l / a just ends the margin error. By ``tau (2 l - tau a - 2 d / tolerance)`` at least, which tau keeps
-    from being negative, the squared distance to every g shrinks whose own margin is 1 here and whose norm is at most
-    1 / tolerance. As d is below the tolerance then, no point enters. Numbers have no margins: they are learned as by
-    the Projectron.
+    With tau = l / a the margin becomes 1. For every function g whose margin at x is 1 and whose norm is at most
+    1 / tolerance, the squared distance of f to g decreases by at least ``tau (2 l - tau a - 2 d / tolerance)``; the
+    choice of tau makes this nonnegative. Since d is below the tolerance, x does not enter the dictionary. Numbers have
+    no margins, and are learned as by the Projectron.
 
     Parameters
     ----------
@@ -133,18 +135,18 @@ class ProjectronPlus(Projectron):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The paper's is 1.
+        eta, the step size: a number or a schedule, below 1 / regularization. The paper's is 1.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     insensitivity : float or "auto"
         The error of a number that is no mistake, not negative.
     tolerance : float
-        The largest Hilbert norm that a projection may take from kappa(x, .), not negative; below sqrt(kappa(x, x)). 0
-        leaves the mistakes alone.
+        The largest distance, in the Hilbert norm, of kappa(x, .) to its projection, nonnegative and below
+        sqrt(kappa(x, x)). 0 updates on mistakes only.
     budget_size : int, optional
-        The most points of the dictionary, at least 1; as many as the tolerance asks for when left out.
+        The largest number of dictionary points, at least 1. By default only the tolerance limits the dictionary.
     """
 
     slopes: ClassVar = staticmethod(margins)

@@ -18,17 +18,17 @@ from kernelswarm.ranges import Range, resolved_value, words_of
 LONG_LOOPS = True
 
 SHARE = 0.05
-"""Of the median distance: an eighth of the bandwidth "median", over which a Gaussian kernel changes by under a
-hundredth."""
+"""The distance "auto" as a multiple of the median distance. It is an eighth of the bandwidth "median": over that
+distance a Gaussian kernel changes by less than 0.01."""
 
 EIGHTH = 0.125
-"""The same where the kernel has a length for each input, in these lengths."""
+"""The distance "auto" if the kernel has a length for each input, in units of these lengths."""
 
 
 def nearest(points: Array, point: Array, factors: Array) -> tuple[int, float]:
-    """Return the point nearest to another, the oldest of equal ones, and the squared distance.
+    """Return the index of the nearest point, the oldest if several are equally near, and the squared distance.
 
-    Differences are multiplied by the inputs' factors, where there are any.
+    If there are ``factors``, differences are multiplied by them, input by input.
     """
     place, least = -1, math.inf
     for m in range(len(points)):
@@ -42,7 +42,10 @@ def nearest(points: Array, point: Array, factors: Array) -> tuple[int, float]:
 
 
 def move(keys: tuple[float, ...], state: Any, at: At) -> Sum:
-    """Add each point, or its weight to the nearest one, which changes f by ``||w|| ||kappa(x, .) - kappa(d, .)||``."""
+    """Add each point x, or add its weight w to the nearest point d.
+
+    The latter changes f by ``||w|| ||kappa(x, .) - kappa(d, .)||``.
+    """
     (quantization,) = keys
     points, weights = state
     for n in range(len(at.points)):
@@ -66,12 +69,12 @@ def move(keys: tuple[float, ...], state: Any, at: At) -> Sum:
 class Qklms(NumpyLearner):
     """Quantised kernel least mean squares (Chen, Zhao, Zhu and Principe, IEEE TNNLS 2012).
 
-    The step is that of `ogd`, f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .), but a point within
-    ``quantization`` of the dictionary does not enter it: its weight is added to that of the nearest point, the oldest
-    of equally near ones. So no two points of the dictionary are nearer to each other than ``quantization``, and it
-    stops growing where the inputs are bounded.
+    The step is that of `ogd`, f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .), but a point within the
+    distance ``quantization`` of the dictionary does not enter: its weight is added to the weight of the nearest
+    dictionary point, the oldest if several are equally near. Any two dictionary points are therefore farther apart than
+    ``quantization``, and the dictionary stops growing if the inputs are bounded.
 
-    With the squared loss, whose derivative is twice the error, eta is half the paper's step size.
+    With the squared loss eta is half the paper's step size, because the derivative is twice the error.
 
     Parameters
     ----------
@@ -80,15 +83,15 @@ class Qklms(NumpyLearner):
     kernel : Kernel
         The reproducing kernel.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative; the paper has none.
+        lambda, the Tikhonov coefficient, nonnegative; the paper has none.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     quantization : float or "auto"
-        The paper's epsilon_U, a distance of inputs, not negative; 0 is kernel least mean squares (KLMS). "auto" is a
-        twentieth of the median distance of two inputs. Where the kernel has a length for each input, distances are
-        measured in these lengths, and "auto" is an eighth.
+        The paper's epsilon_U, a distance of inputs, nonnegative; 0 is kernel least mean squares (KLMS). "auto" is a
+        twentieth of the median distance of two inputs. If the kernel has a length for each input, distances are
+        measured in these lengths, and "auto" is 1/8.
     """
 
     quantization: float | Literal["auto"] = "auto"
@@ -98,12 +101,12 @@ class Qklms(NumpyLearner):
     automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with the distance that suits a sample of the data."""
+        """Return the learner with the quantization distance computed from a sample of the data."""
         return replace(self, quantization=EIGHTH if self._factors else SHARE * median_distance(sample.points))
 
     @property
     def _factors(self) -> list[float]:
-        """What each input is multiplied by before distances are measured; empty where nothing is."""
+        """The factor of each input in distances, the inverse of its length; empty if the kernel has one length."""
         lengths: float | tuple[float, ...] = getattr(self.kernel, "bandwidth", 1.0)
         return [1.0 / length for length in lengths] if isinstance(lengths, tuple) else []
 
@@ -111,7 +114,7 @@ class Qklms(NumpyLearner):
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The distance."""
+        """The quantization distance."""
         return (resolved_value("quantization", self.quantization),)
 
     def constants(self, state: Any) -> Array:

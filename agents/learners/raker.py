@@ -1,4 +1,4 @@
-"""Random features of several kernels, mixed by how well each has predicted: the bandwidth is found online."""
+"""Random features of several bandwidths, mixed by their past losses, so that the bandwidth is learned online."""
 
 import math
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class State(NamedTuple):
 
 @cached_njit
 def features_of(features: Array, e: int, count: int) -> Array:
-    """Return the features of one of so many members, z_e of the points: (N, L)."""
+    """Return the features z_e of member e at the points, (N, L), from the features of all ``count`` members."""
     width = features.shape[1] // count
     return features[:, e * width : (e + 1) * width].copy()
 
@@ -63,7 +63,7 @@ def hedged(
     forgetting: float,
     scale: float,
 ) -> tuple[Array, Array]:
-    """Step with every member along its own loss and the coupling; returns their shares, and values before the step."""
+    """Update every member along its own loss and the coupling; returns the shares, and the values before the step."""
     own = len(at.targets)
     left = forgetting**own
     values = np.empty((len(theta), own, at.slopes.shape[1]))
@@ -101,7 +101,7 @@ def felt(keys: tuple[float, ...], state: State, features: Array) -> Array:
 
 
 def placed(keys: tuple[float, ...], state: State, weights: Array) -> State:
-    """Return members that count alike, with ``q_e theta_e`` as given."""
+    """Return the state of members with equal shares and the given weights ``q_e theta_e``."""
     count = len(state.shares)
     shares, theta = np.full(count, 1.0 / count), count * weights.reshape(state.members.shape)
     return State(mixed(theta, shares), theta, np.zeros(count), shares, np.zeros(1))
@@ -109,7 +109,7 @@ def placed(keys: tuple[float, ...], state: State, weights: Array) -> State:
 
 @dataclass(frozen=True)
 class KernelMixture(NumpyFeatures):
-    """A page on the random features z_e, (n, E L), of one kernel with several bandwidths."""
+    """Base of learners on the random features z_e, (n, E L), of one kernel with several bandwidths."""
 
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     features: int = 50
@@ -117,7 +117,7 @@ class KernelMixture(NumpyFeatures):
     phases: Literal["random", "paired"] = "random"
     rate: Rate = "auto"
     forgetting: float = 0.999
-    weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
+    weighs_widths: ClassVar[bool] = True  # losses choose the bandwidth; data set the lengths' ratios
 
     ranges: ClassVar = STEP_RANGES | MIXTURE_RANGES
 
@@ -127,7 +127,7 @@ class KernelMixture(NumpyFeatures):
         check_mixture(self.kernel, self.factors)
 
     def _mapping(self, place: int, kernel: Kernel) -> RandomFeatures:
-        """Return the learner whose features a member has; its steps are never taken."""
+        """Return the `random_features` learner that defines a member's features; it never takes a step."""
         seed = seed_of(self.seed) + place
         return RandomFeatures(self.loss, Constant(1.0), 0.0, 1, kernel, self.features, seed, self.phases)
 
@@ -138,12 +138,12 @@ class KernelMixture(NumpyFeatures):
 
     @property
     def unit(self) -> float:
-        """sqrt(E): the function has the features of the mean of all kernels, and a page each kernel's."""
+        """sqrt(E): the ratio of each kernel's features to the function's features, which represent the mean kernel."""
         return math.sqrt(len(self.factors))
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """Tikhonov's coefficient, the rate of Hedge and the forgetting."""
+        """The Tikhonov coefficient, the rate of Hedge and the forgetting factor."""
         return self.regularization, rate_for(self.rate, self.loss), float(self.forgetting)
 
     def nothing(self, inputs: int, outputs: int) -> CosineFunction:
@@ -155,37 +155,39 @@ class KernelMixture(NumpyFeatures):
 
 @dataclass(frozen=True)
 class Raker(KernelMixture):
-    """Random features of several bandwidths, mixed by their losses on samples that they had not seen yet (Hedge).
+    """Random features of several bandwidths, mixed by Hedge on their losses on new samples.
 
-    Raker (Shen, Chen and Giannakis, JMLR 2019): member e is linear in L random features z_e of the kernel
-    with the bandwidth ``factors[e]`` times that of ``kernel``, and steps along its own loss,
+    Raker (Shen, Chen and Giannakis, JMLR 2019). Member e is linear in L random features z_e of the kernel whose
+    bandwidth is ``factors[e]`` times that of ``kernel``, and follows the gradient of its own loss:
 
         f = sum_e q_e theta_e' z_e(x)      theta_e <- (1 - eta lambda) theta_e - (eta / b) sum_k z_e(x_k) g_k'
 
-    With L_e the sum of its losses before each step, of which a sample leaves ``forgetting``, ``q_e ~ exp(-rate L_e)``.
-    What neighbours add to g_k is their pull on the mixture. `multi_kernel` mixes compressed members in the same way;
-    the protocol `domkl` sends the weights of such members.
+    The shares are ``q_e ~ exp(-rate L_e)``. L_e is the discounted sum of the member's losses, each measured before the
+    step on its sample. Every new sample multiplies the earlier sum by ``forgetting``. The coupling adds to g_k its
+    gradient at the mixture f. `multi_kernel` mixes compressed members in the same way; the protocol `domkl` exchanges
+    the weights of such members.
 
     Parameters
     ----------
     loss, step_size, regularization, batch_size
-        As of `random_features`, the same for every member.
+        As for `random_features`, the same for every member.
     kernel : Kernel
         The kernel with the bandwidth 1 in ``factors``: gaussian, laplacian, matern or student_t.
     factors : sequence of float
-        The bandwidths, as multiples of the kernel's, positive.
+        The members' bandwidths, as multiples of the kernel's bandwidth, positive.
     features : int
-        L, the random features of each member, at least 1.
+        L, the number of random features of each member, at least 1.
     seed : int or "auto"
-        Seed of the features: member e has those of `random_features` with the seed ``seed + e``.
+        Seed of the features: member e has the features of `random_features` with the seed ``seed + e``.
     phases : {"random", "paired"}
-        As of `random_features`; the paper's are paired.
+        As for `random_features`; the paper uses paired phases.
     rate : float or "auto"
-        The rate of Hedge, positive. "auto" is the likelihood's: 1 where classes are learned, and for numbers 1 over
-        twice the mean loss of the best member, which is a Gaussian likelihood for the squared loss in every unit.
+        The learning rate of Hedge, positive. "auto" treats losses as negative log-likelihoods: it is 1 for classes,
+        and for numbers 1 over twice the mean loss of the best member; for the squared loss this is a Gaussian
+        likelihood in any unit.
     forgetting : float
-        What a sample leaves of the losses before its batch, above 0, at most 1; those of a batch count alike. The
-        paper's is 1.
+        The factor in (0, 1] by which each new sample multiplies the losses of earlier batches; losses within a batch
+        count equally. The paper's is 1.
     """
 
     State: ClassVar = State
@@ -194,14 +196,14 @@ class Raker(KernelMixture):
     placed: ClassVar = staticmethod(placed)
 
     def init(self, inputs: int, outputs: int) -> PageState:
-        """Return the state of members that are all 0 and count alike."""
+        """Return the state of members that are all 0, with equal shares."""
         function, count = self.nothing(inputs, outputs), len(self.factors)
         members = np.zeros((count, self.features, outputs))
         lost, shares = np.zeros(count), np.full(count, 1.0 / count)
         return PageState(function, State(function.coefficients, members, lost, shares, np.zeros(1)))
 
     def shares(self, state: PageState) -> Array:
-        """Return how much each member counts, q_e, (E,)."""
+        """Return the members' shares q_e, (E,)."""
         found: Array = state.arrays.shares
         return found
 
@@ -211,10 +213,10 @@ class Raker(KernelMixture):
         return found
 
     def regularized(self, state: PageState) -> int:
-        """Return that all features are regularised, E L."""
+        """Return E L, the number of regularised features: all of them."""
         return state.function.order
 
     def place(self, state: PageState, coefficients: Array, steps: int) -> None:
-        """Put a state where its function has these weights (E, L, C), after so many steps: all members count alike."""
+        """Set a state to the function with these weights (E, L, C), with equal shares, after ``steps`` steps."""
         self.put(state, coefficients)
         state.steps = steps

@@ -20,7 +20,7 @@ from kernelswarm.ranges import SEED, Range, Seed, resolved_value, seed_of
 from kernelswarm.refused_key import RefusedKey
 
 ShiftInvariant = Gaussian | Laplacian | Matern | StudentT
-"""The kernels whose spectral density is drawn from here."""
+"""The kernels whose spectral density can be sampled here."""
 
 
 @dataclass(frozen=True)
@@ -36,30 +36,30 @@ class RandomFeatures(LinearInFeatures):
 
         W <- (1 - eta lambda) W - (eta / b) sum_k phi(x_k) g_k'
 
-    where g_k is the derivative of the loss plus the coupling's. The first features of a longer list are those of a
-    shorter one. With ``phases = "paired"`` every frequency has two features, its cosine and its sine, and
-    ``||phi(x)||`` is 1 everywhere: that, without regularization, is FOGD, Fourier online gradient descent (Lu, Hoi,
-    Wang, Zhao and Liu, JMLR 2016, algorithm 1), its features divided by sqrt(L / 2).
+    where g_k is the derivative of the loss plus that of the coupling. For the same seed, a larger L keeps the
+    frequencies and phases of a smaller L and appends new ones. With ``phases = "paired"`` every frequency has two
+    features, its cosine and its sine, and ``||phi(x)||`` is 1 everywhere. Without regularization this is FOGD, Fourier
+    online gradient descent (Lu, Hoi, Wang, Zhao and Liu, JMLR 2016, algorithm 1), with features divided by sqrt(L / 2).
 
     Parameters
     ----------
     loss : Loss
         The loss of a sample.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     kernel : Kernel
         The kernel that the features approximate: gaussian, laplacian, matern or student_t.
     features : int
-        L, at least 1.
+        L, the number of features, at least 1.
     seed : int or "auto"
-        Seed of the features, not negative; nodes with equal seeds have the same features. "auto" follows the
-        experiment's seed; a number is one draw for all seeds of a comparison.
+        Seed of the features, nonnegative; nodes with equal seeds have the same features. "auto" follows the
+        experiment's seed. With a number, all seeds of a comparison share the same features.
     phases : str
-        "random", or "paired" for a cosine and a sine of each frequency, which needs an even number of features.
+        "random", or "paired": a cosine and a sine of each frequency, which needs an even number of features.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
@@ -100,7 +100,7 @@ class RandomFeatures(LinearInFeatures):
 
     @property
     def handed_features(self) -> HandedFeatures:
-        """What computes the features in compiled code, and their numbers."""
+        """The compiled function that computes the features, and a callable that returns its numbers from a state."""
         return (
             cosines,
             lambda state: np.concatenate([state.function.phases, state.function.frequencies.reshape(-1)]),
@@ -108,7 +108,7 @@ class RandomFeatures(LinearInFeatures):
 
     @property
     def compiled(self) -> CompiledFeatures:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledFeatures(self, *self.handed_features)
 
 

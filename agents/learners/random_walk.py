@@ -1,14 +1,15 @@
-"""The step of a Kalman filter whose weights walk at random, in compiled code.
+"""The step of a Kalman filter whose weights follow a random walk, in compiled code.
 
-With ``w_t = w_(t-1) + N(0, Q)`` carried are the weights W and their covariance P, in units of the noise's variance over
-a curvature of 1. A step with samples adds Q to P, then each sample of the curvature r, the features phi and the aim t
-changes both:
+For ``w_t = w_(t-1) + N(0, Q)`` the state holds the mean W of the weights and their covariance P, in units of the noise
+variance of a sample of curvature 1. A step with samples adds Q to P. Then each sample with the curvature r, the
+features phi and the aim t updates both:
 
     g = P phi,   s = 1 / r + phi'g,   W <- W + g (t - W'phi)' / s,   P <- P - g g' / s
 
-Q is diagonal, so that the walk costs O(L) and a sample O(L^2). The triangle of the inverse, which other steps of `rls`
-carry, would cost O(L^3): the sum of two inverses has no rotation. P stays positive, since it is at least Q before every
-sample, and the subtracted matrix is symmetric to the last bit.
+Q is diagonal, so that the random walk takes O(L) and a sample O(L^2). The triangular factor of inv(P), which other
+steps of `rls` use, would take O(L^3), because adding Q to P is not a rotation of that factor. P stays positive
+definite, because it is at least Q before the first sample of every step, and the subtracted matrix is symmetric to the
+last bit.
 """
 
 import math
@@ -35,18 +36,18 @@ def learn(
     terms: Terms,
     walk: Array,  # (L,)
 ) -> None:
-    """Move along the pulls, walk, and take in the own samples and what neighbours taught.
+    """Move along the pulls, add Q to P, and add own samples and taught observations.
 
     Parameters
     ----------
     work : Array
-        Numbers to work with.
+        Working memory.
     coefficients, covariance, noise : Array
-        W, P and the noise's estimate, changed.
+        W, P and the estimate of the noise, changed in place.
     features : Array
-        Of all points, own samples first.
+        The features of all points, own samples first.
     terms : Terms
-        Of a pull, ``unit`` is the curvature of the sample that would move the function as far, 0 for its features.
+        A pull moves W by ``unit P phi`` times its weight, or along phi if ``unit`` is 0.
     walk : Array
         The diagonal of Q.
     """
@@ -92,7 +93,7 @@ def _gain(covariance: Array, row: ReadOnly, gain: Array) -> float:
 
 @cached_njit
 def _observe(coefficients: Array, covariance: Array, row: ReadOnly, aim: Array, curvature: float, gain: Array) -> None:
-    """Take in one sample; its aim (C,) becomes the error over the deviation that it has for noise of variance 1."""
+    """Add one sample; its aim (C,) is overwritten with the error over its standard deviation for unit noise."""
     order, outputs = coefficients.shape
     own = max(_gain(covariance, row, gain), 0.0)
     share = curvature / (1.0 + curvature * own)
@@ -113,7 +114,7 @@ def _observe(coefficients: Array, covariance: Array, row: ReadOnly, aim: Array, 
 
 @cached_njit
 def products(covariance: Array, features: ReadOnly, reach: float, gram: Array) -> None:
-    """Fill ``gram`` (n, n) with how far a weight at each point moves f at each other, ``reach phi'P phi``."""
+    """Fill ``gram`` (n, n) with ``reach phi'P phi``, the change of f at a point for a weight of 1 at another."""
     gain = np.empty(len(covariance))
     for n in range(len(gram)):
         _gain(covariance, line(features, n * features.shape[1], len(gain)), gain)

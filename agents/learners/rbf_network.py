@@ -67,7 +67,7 @@ def evaluate(
 
 @inline_always
 def _center(given: GradientArguments, losses: Array) -> float:
-    """Return g in the step to come, and fill in the losses (n,)."""
+    """Return g for the next step, and fill in the losses (n,)."""
     numbers, storage, rows, values = given.numbers, given.storage, given.rows, given.values
     count, outputs, columns = int(numbers[COUNT]), values.shape[1], rows.shape[1]
     center = storage[2 * count * outputs]
@@ -100,7 +100,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledNetwork(CompiledVector):
-    """The functions and numbers of a radial basis function network for compiled rounds."""
+    """Functions and numbers of a radial basis function network for compiled rounds."""
 
     evaluate = staticmethod(evaluate)
     gradient = staticmethod(gradient)
@@ -127,7 +127,7 @@ class CompiledNetwork(CompiledVector):
         )
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers of the Gram matrix of a step's points, and of the points kept."""
+        """Return the size, in numbers, of the Gram matrix of a step's points and of the kept points."""
         return points * (points + int(state.function.inputs) + 2)
 
     def step_sizes(self, first: int, steps: int) -> Array:
@@ -135,13 +135,13 @@ class CompiledNetwork(CompiledVector):
 
 
 End = float | Literal["auto"]
-"""An end of the grid, or the word that data turn into it."""
+"""An end of the grid; "auto" is resolved from data."""
 
 MOST_CENTERS = 100_000
 
 
 class NetworkFunction(KernelSum):
-    """The kernel expansion ``f(x) = sum_m W[m] kappa(c_m, x)`` over centers that stay as they are.
+    """The kernel expansion ``f(x) = sum_m W[m] kappa(c_m, x)`` over fixed centers.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class NetworkFunction(KernelSum):
         return self.kernel, self.points_buffer, self.coefficients
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.kernel, points, coefficients = state
         self.inputs, self.outputs, self.order = points.shape[1], coefficients.shape[1], len(points)
         self.points_buffer = points
@@ -185,9 +185,9 @@ class NetworkFunction(KernelSum):
 
 
 class NetworkState(FeatureState):
-    """The function's weights, those before the last step, both (M, C), and the center of the dispersion.
+    """The weights, the weights before the last step, both (M, C), and the center of the dispersion.
 
-    All lie in one vector, in this order, as compiled steps want it.
+    One vector holds all of them in this order, as compiled steps require.
     """
 
     __slots__ = ("previous", "storage")
@@ -200,16 +200,16 @@ class NetworkState(FeatureState):
         self.move_to(storage)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return the contents for a copy: its weights must lie in its own storage."""
+        """Return the contents for a copy, whose weights must lie in its own storage."""
         return self.function, self.steps, self.storage
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.function, self.steps, storage = state
         self.move_to(storage)
 
     def move_to(self, storage: Array) -> None:
-        """Lie in a vector that holds all of these."""
+        """Make the weights views of a vector that already holds the state."""
         shape, size = self.function.coefficients.shape, self.function.coefficients.size
         self.storage = storage
         self.function.hold(storage[:size].reshape(shape))
@@ -217,7 +217,7 @@ class NetworkState(FeatureState):
 
     @property
     def center(self) -> float:
-        """The center g as the last step had it; NaN before the first pair."""
+        """The center g of the last step; NaN before the first pair."""
         return float(self.storage[-1])
 
     @center.setter
@@ -227,32 +227,34 @@ class NetworkState(FeatureState):
 
 @dataclass(frozen=True)
 class RbfNetwork(LinearInFeatures):
-    """A network of fixed radial basis functions, by stochastic compositional gradient descent (COLK section V).
+    """A network of fixed radial basis functions, learned by stochastic compositional gradients (COLK section V).
 
     The centers c_m are a regular grid on [low, high] in every input,
 
         f(x) = sum_m W[m] kappa(c_m, x)
 
     and the weights follow stochastic quasi-gradients of the mean loss plus nu times its dispersion (Wang, Fang and Liu,
-    Math. Prog. 161, 2017), from pairs of samples as those of :class:`~kernelswarm.agents.learners.colk.Colk`.
+    Math. Prog. 161, 2017), computed from disjoint pairs of samples as in
+    :class:`~kernelswarm.agents.learners.colk.Colk`.
 
     Parameters
     ----------
     loss : Loss
         The loss l of a sample.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization. The default is half of "auto", as for ``colk``.
+        eta, the step size: a number or a schedule, below 1 / regularization. The default is half of "auto", as for
+        ``colk``.
     regularization : float
         lambda, the Tikhonov coefficient of the weights, not negative.
     batch_size : int
-        The samples that a node draws in a round, two for each pair: even.
+        The number of samples that a node draws per round, two for each pair; even.
     kernel : Kernel
         The basis function; exp(-(x - c)^2 / r^2) is gaussian with bandwidth r / sqrt(2).
     centers : int
-        Points of the grid along each input, at least 2. Basis functions much wider than the grid's spacing overlap, and
-        need a step as much smaller.
+        The number of grid points along each input, at least 2. If the basis functions are much wider than the grid
+        spacing, they overlap, and the step size must be smaller in proportion.
     low, high : float or "auto"
-        The ends of the grid; "auto" takes the least and the greatest number among the inputs of training data.
+        The ends of the grid; "auto" is the smallest and the largest input value in the training data.
     dispersion, dispersion_weight, tracking, tracking_rate
         As for ``colk``; the published method tracks the average.
     """
@@ -282,18 +284,18 @@ class RbfNetwork(LinearInFeatures):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
+        """The keys that are "auto", to be resolved from data."""
         return tuple(key for key in ("low", "high", "dispersion_weight") if isinstance(getattr(self, key), str))
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with the ends and the weight that a sample of the data gives."""
+        """Return the learner with the ends and the dispersion weight computed from a sample of the data."""
         low = float(sample.points.min()) if isinstance(self.low, str) else self.low
         high = max(float(sample.points.max()), low + 1e-6) if isinstance(self.high, str) else self.high
         return replace(self, low=low, high=high, dispersion_weight=self.composition.fitted_weight(sample))
 
     @property
     def strengths(self) -> dict[str, float]:
-        """The key that makes the dispersion's pull stronger, with its value."""
+        """The key that scales the gradient of the dispersion, with its value."""
         return weight_strengths(self.dispersion_weight)
 
     @cached_property
@@ -303,7 +305,7 @@ class RbfNetwork(LinearInFeatures):
 
     @property
     def gain(self) -> float | None:
-        """None: the sum of kappa(c_m, x)^2 over the centers depends on how densely they lie."""
+        """None: the sum of kappa(c_m, x)^2 over the centers depends on the density of the grid."""
         return None
 
     def init(self, inputs: int, outputs: int) -> NetworkState:
@@ -332,7 +334,7 @@ class RbfNetwork(LinearInFeatures):
         return NetworkFunction(self.kernel, arrays["points"], arrays["weights"])
 
     def snapshot(self, state: FeatureState) -> dict[str, Array]:
-        """Return the weights with the steps, the ``center`` g and the weights before the last step, ``previous``."""
+        """Return the weights, the number of steps, the ``center`` g, and ``previous``: the weights one step before."""
         assert isinstance(state, NetworkState)
         return {**super().snapshot(state), "center": np.array(state.center), "previous": state.previous.copy()}
 
@@ -345,5 +347,5 @@ class RbfNetwork(LinearInFeatures):
 
     @property
     def compiled(self) -> CompiledNetwork:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledNetwork(self)

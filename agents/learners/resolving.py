@@ -1,12 +1,12 @@
-"""From a learner whose configuration holds words to the one that training data make of it.
+"""Resolution of words in a learner's configuration into numbers, from training data.
 
-Some keys may hold a word in place of a number, such as ``bandwidth = "median"``. A part that allows this has
+Some keys accept a word instead of a number, such as ``bandwidth = "median"``. A part with such keys has
 
-- ``automatic_keys``, the keys that hold a word as yet, and
-- ``resolved_learner(sample)``, which returns the same part with numbers.
+- ``automatic``, the keys that still hold a word, and
+- ``resolved(sample)``, which returns the same part with numbers.
 
-A part of a learner with a word still in it refuses to compute. Protocols, which live without data too, have a number
-for that case.
+A part of a learner that still holds a word refuses to compute. Protocols also work without data, and have a default
+number for that case.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ Part = TypeVar("Part")
 
 
 def automatic_keys(part: Any, path: str = "") -> list[str]:
-    """Return the dotted keys of a part, and of the parts in it, that hold a word which data turn into a number.
+    """Return the dotted keys of a part, and of its nested parts, that hold a word to be resolved from data.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Surrogated(Protocol):
 
     @property
     def surrogate(self) -> Loss:
-        """The loss whose derivatives are of the size of the coefficients."""
+        """The loss whose derivatives have the size of the coefficients."""
         ...
 
 
@@ -72,24 +72,25 @@ def resolved_learner(
     Parameters
     ----------
     learner : Learner
-        A frozen dataclass; returned as it is where it holds no word.
+        A frozen dataclass; returned unchanged if it holds no word.
     points, targets : Array
         A sample of the data that it will be trained on, (n, p) and (n, q) with n >= 1; see `Sample`.
     outputs : int
-        C.
+        C, the number of outputs.
     owners : Array, optional
-        The node of each sample, (n,), where there are several.
+        The node of each sample, (n,), if there are several nodes.
     steps : int
-        How many steps it takes in a round.
+        The number of steps per round.
     settles : bool
-        Whether its steps may be larger at first; a learner with pulls in units of its step never has larger ones.
+        Whether the first steps may be larger. Always False for a `TeachableLearner`, whose pulls are in units of its
+        step.
     """
     if not automatic_keys(learner):
         return learner
     kernel: Any = getattr(learner, "kernel", None)
     settles = settles and not fulfils(learner, TeachableLearner)
     sample = replace(sample_for(learner, points, targets, outputs, owners), steps=steps, settles=settles)
-    if automatic_keys(kernel):  # first: the others ask for its Gram matrices
+    if automatic_keys(kernel):  # first, because the other parts need its Gram matrices
         learner = replace(learner, kernel=kernel.resolved(sample))  # type: ignore[type-var]
     own: Any = learner
     if getattr(own, "automatic", ()):
@@ -105,10 +106,10 @@ def resolved_learner(
 
 
 def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None) -> Sample:
-    """Return the sample on which the learner's kernel is fitted, before its Gram matrices are known.
+    """Return the sample for fitting the learner's kernel, before Gram matrices are known.
 
-    A learner whose function is not to predict the targets, or not with one length for each input, has
-    ``on_trial = False``. One that weighs kernels of several widths itself has ``weighs_widths = True``.
+    A learner sets ``on_trial = False`` if its function does not predict the targets, or must not have one length per
+    input. A learner that mixes kernels of several widths itself sets ``weighs_widths = True``.
     """
     loss = learner.surrogate if isinstance(learner, Surrogated) else learner.loss
     on_trial = getattr(learner, "on_trial", True)
@@ -121,18 +122,18 @@ def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, ow
 def resolved_rule(
     rule: Part, learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners, neighbors: float
 ) -> Part:
-    """Return a protocol in numbers.
+    """Return a protocol with numbers in place of the words in its configuration.
 
     Parameters
     ----------
     rule : protocol
-        Returned as it is where it holds no word.
+        Returned unchanged if it holds no word.
     learner : Learner
-        In numbers, as :func:`resolved_learner` returns it.
+        The resolved learner, a result of :func:`resolved_learner`.
     points, targets, outputs, owners
-        As there.
+        As for :func:`resolved_learner`.
     neighbors : float
-        The mean number of a node's neighbours.
+        The mean number of neighbours per node.
     """
     if not automatic_keys(rule):
         return rule
@@ -152,9 +153,9 @@ def _unknown(points: Array) -> Array:
 def _gram(
     learner: Any, points: Array, outputs: int
 ) -> tuple[Callable[[Array], Array], Callable[[Array], Array] | None]:
-    """Return the inner products of a learner's directions of steps, and their diagonal if it is available alone."""
+    """Return functions for the inner products of a learner's step directions, and for the diagonal, or None."""
     kernel: Any = getattr(learner, "kernel", None)
-    if kernel is not None and learner.gain is not None:  # also what features tend to, which may be many, or yet to come
+    if kernel is not None and learner.gain is not None:  # also the features' limit
         return lambda chosen: kernel_rows(kernel, chosen, chosen), partial(kernel_diagonal, kernel)
     state = learner.init(points.shape[1], outputs)
 
@@ -162,7 +163,8 @@ def _gram(
         found: Array = learner.inner(state, learner.evaluate(state, np.ascontiguousarray(chosen)))
         return found
 
-    # 0 where features are yet to come, and not a number of second-order steps whose step size is.
+    # The inner products are 0 while the features are not yet known, and NaN for second-order steps while the step size
+    # is unresolved.
     if kernel is not None and not inner(points[:1])[0, 0] > 0.0:
         return lambda chosen: kernel_rows(kernel, chosen, chosen), partial(kernel_diagonal, kernel)
     return inner, None

@@ -25,10 +25,10 @@ from kernelswarm.refused_key import RefusedKey
 
 
 class RlsState:
-    """Everything the learner changes, in one vector: coefficients, R, Q, the noise and the cursor; and the steps.
+    """State of the learner, in one vector: coefficients, R, Q, the noise and the cursor; and the number of steps.
 
-    Where the learner finds what to forget, R, Q and the noise of recent samples are there too, and their window. Where
-    its weights walk, their covariance P stands in the place of R.
+    If forgetting is adaptive, the vector also holds R, Q and the noise of recent samples, and their window. If the
+    weights follow a random walk, their covariance P is stored in place of R.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class RlsState:
     ridges : Array
         The ridge of each feature, (L,).
     adaptive : bool
-        Whether the learner finds what to forget.
+        Whether forgetting is adaptive.
     walking : bool
-        Whether its weights walk.
+        Whether the weights follow a random walk.
     """
 
     __slots__ = (
@@ -77,17 +77,19 @@ class RlsState:
             np.fill_diagonal(root, 1.0 / ridges if walking else np.sqrt(ridges))
 
     def __getstate__(self) -> tuple[FeatureFunction, Array, int, bool]:
-        """Return the contents for a copy: its parts must lie in its own vector."""
+        """Return the contents for a copy, whose parts must lie in its own vector."""
         return self.function, self.storage, self.steps, self.adaptive
 
     def __setstate__(self, state: tuple[FeatureFunction, Array, int, bool]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.function, storage, self.steps, self.adaptive = state
         self.move_to(storage)
 
     def move_to(self, storage: Array) -> None:
-        """Lie in one vector: coefficients, R, Q, the sums of the noise (3, C), the cursor; with a window, the same of
-        recent samples, and the window."""
+        """Make all parts views of one vector: coefficients, R, Q, the sums of the noise (3, C), the cursor.
+
+        With adaptive forgetting R, Q and the noise of recent samples and the window follow.
+        """
         features, outputs = shape = self.function.coefficients.shape
         first, second = features * outputs, features * (features + outputs)
         self.storage = storage
@@ -108,24 +110,26 @@ class RlsState:
 class Rls(CertainDescent):
     """Recursive least squares with exponential forgetting, on random Fourier features or on the inputs themselves.
 
-    The function is ``f(x) = W' phi(x)``. With the linear kernel phi are the inputs, and a constant where the kernel has
-    an offset: the adaptive filter of that name. With gaussian, laplacian, matern and student_t kernels phi are the
-    random cosines of `random_features`. After every sample W minimises
+    The function is ``f(x) = W' phi(x)``. With the linear kernel phi(x) are the inputs, plus a constant if the kernel
+    has an offset: the classical RLS adaptive filter. With gaussian, laplacian, matern and student_t kernels phi(x) are
+    the random cosines of `random_features`. After every sample W minimises
 
         sum_n beta^(N - n) r_n / 2 ||W' phi(x_n) - t_n||^2 + lambda / 2 ||W||^2
 
-    with ``forgetting`` beta and the newest sample N. Of the squared loss t_n is the target; of other losses, with slope
-    g_n and curvature r_n when the sample came, ``t_n = f_n(x_n) - g_n / r_n``. The ridge is not forgotten but renewed,
-    some features after each step: inputs that stay away for long would else leave nothing that holds W.
+    with the ``forgetting`` factor beta and the newest sample N. For the squared loss t_n is the target. For other
+    losses ``t_n = f_n(x_n) - g_n / r_n``, with the slope g_n and the curvature r_n of the loss when sample n arrived.
+    The ridge does not decay: it is renewed for some features after each step. Otherwise W would become unbounded in
+    directions in which no inputs arrive for long.
 
-    Where the target moves all the time, ``process_noise`` is the other way to forget: weights that walk at random,
+    For targets that change all the time, ``process_noise`` is an alternative to forgetting. It models the weights as a
+    random walk
 
         w_t = w_(t-1) + N(0, process_noise / lambda I)
 
-    from one step with samples to the next, and W is their mean given all samples (Kalman filter).
+    from one step with samples to the next; W is the mean of w_t given all samples (Kalman filter).
 
-    A triangular factor is carried, into which samples are rotated (Haykin, Adaptive Filter Theory, QR-RLS). A step
-    takes O(L^2). Least squares on Nystroem features is `krls`.
+    Each sample is rotated into a triangular factor (QR-RLS; Haykin, Adaptive Filter Theory). A step takes O(L^2). For
+    least squares on Nystroem features see `krls`.
 
     Parameters
     ----------
@@ -134,24 +138,24 @@ class Rls(CertainDescent):
     kernel : Kernel
         gaussian, laplacian, matern or student_t, which the random features approximate, or linear.
     step_size : Schedule
-        eta of explicit couplings; implicit ones take as much of their Newton step as eta is of its largest. Own samples
-        take no step size.
+        eta, the step size of explicit couplings. Implicit couplings take the fraction eta / max(eta) of their Newton
+        step. Own samples need no step size.
     ridge : float or "auto"
-        lambda as a multiple of the loss's largest curvature, positive. "auto" is the noise's variance over that of the
-        function beneath it, from a sample of the data, at least 0.1; of classes a
-        quarter of that, at least 0.005, with squared hinges 0.2.
+        lambda as a multiple of the loss's largest curvature, positive. "auto" is the ratio of noise variance to signal
+        variance, estimated from a sample of the data, at least 0.1; for classes a quarter of that ratio, at least
+        0.005; for squared hinges 0.2.
     forgetting : float or "auto"
-        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. "auto" finds it out, as
-        `newton` does.
+        beta, the forgetting factor in (0, 1]; 1 forgets nothing. "auto" adapts it during the
+        run, as `newton` does.
     process_noise : float
-        Variance by which each weight walks from one step with samples to the next, over that of its prior; 0 or above.
-        0, the default, is the model of weights that stay. It takes the place of ``forgetting``.
+        Variance of each weight's random walk per step with samples, in units of its prior variance, nonnegative. 0, the
+        default, means constant weights. It cannot be combined with ``forgetting``.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     features : int
-        L, the number of random features, at least 1; the linear kernel has as many as inputs.
+        L, the number of random features, at least 1; not used by the linear kernel, whose features are the inputs.
     seed : int or "auto"
-        Seed of the features, as of `random_features`.
+        Seed of the features; see `random_features`.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -176,23 +180,23 @@ class Rls(CertainDescent):
         self._mapping()
 
     def _mapping(self) -> Affine | RandomFeatures:
-        """Return the learner whose features these are; its steps are never taken."""
+        """Return the first-order learner with the same features; it never takes a step."""
         if isinstance(self.kernel, Linear):
             return Affine(self.loss, Constant(1.0), 0.0, 1, self.kernel.offset > 0.0)
         return RandomFeatures(self.loss, Constant(1.0), 0.0, 1, self.kernel, self.features, self.seed)
 
     @property
     def gain(self) -> float | None:
-        """The mean of ``||phi(x)||^2``; None for the linear kernel, where it has no bound."""
+        """The mean of ``||phi(x)||^2``; None for the linear kernel, because it is unbounded."""
         return self.kernel.supremum
 
     def ridges(self, state: RlsState) -> Array:
-        """Return the ridge of each feature, (L,); the constant 1 stands for the root of the kernel's offset."""
+        """Return the ridge of each feature, (L,); that of the constant feature 1 is divided by the kernel's offset."""
         found = np.full(len(state.root), self.penalty)
         return _with_offset(found, self.kernel)
 
     def walk(self, state: RlsState) -> Array:
-        """Return the variance by which each weight walks, (L,), or of none where weights stay."""
+        """Return the variance of each weight's random walk, (L,); empty if the weights are constant."""
         return self.process_noise / self.ridges(state) if self.process_noise > 0.0 else np.empty(0)
 
     def init(self, inputs: int, outputs: int) -> RlsState:
@@ -207,7 +211,7 @@ class Rls(CertainDescent):
         return Evaluated(points, features, combine(features, state.function.coefficients))
 
     def inner(self, state: RlsState, at: Evaluated) -> Array:
-        """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
+        """Return, for implicit steps, the change of f at each point for a weight of 1 at each point, (n, n)."""
         gram = np.empty((len(at.rows), len(at.rows)))
         rows = np.require(at.rows, requirements=["C", "W"])
         if self.process_noise > 0.0:
@@ -226,9 +230,9 @@ class Rls(CertainDescent):
         eta: float | None = None,
         taught: Array = NOTHING,
     ) -> Info:
-        """Take in own samples and values taught by neighbours, and move along their sums in the gradients.
+        """Add own samples and taught observations to the information, and move along the pulls in the gradients.
 
-        Of the curvatures it only matters whether there are any: pulls come as far as they may go.
+        Only the presence of ``curvatures`` matters, not their values: pulls are already limited to their longest step.
         """
         eta = self.eta(state) if eta is None else eta
         at = together(evaluations)
@@ -263,7 +267,7 @@ class Rls(CertainDescent):
         return state.noise
 
     def posterior(self, state: RlsState) -> Posterior | None:
-        """Return how certain the function is; None for other losses than the squared one."""
+        """Return the posterior of the function; None for losses other than the squared loss."""
         if not self.gaussian:
             return None
         noise = noise_of(state.noise)
@@ -271,9 +275,12 @@ class Rls(CertainDescent):
         return Posterior(state.function, root, None, self.penalty, self.loss.curvature, noise)
 
     def snapshot(self, state: RlsState) -> dict[str, Array]:
-        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), the covariance where weights walk, ``noise``
-        (3, C), ``progress``, and where the learner finds what to forget, the same of recent samples and their
-        ``window``."""
+        """Return the arrays of the state.
+
+        They are ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), which is the covariance if the weights follow
+        a random walk, ``noise`` (3, C) and ``progress``. With adaptive forgetting ``recent_root``, ``recent_moments``,
+        ``recent_noise`` and ``window`` are included.
+        """
         found = {
             "coefficients": state.function.coefficients.copy(),
             "root": state.root.copy(),
@@ -306,7 +313,7 @@ class Rls(CertainDescent):
 
     @property
     def compiled(self) -> rls_steps.CompiledRls:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         features, numbers = self._mapping().handed_features
         return rls_steps.CompiledRls(self, features, numbers)
 

@@ -1,8 +1,8 @@
-"""The step of recursive least squares on features that stay as they are, in compiled code.
+"""The step of recursive least squares on fixed features, in compiled code.
 
-Carried are the coefficients W, the triangle R and Q, with ``R'R`` the sum of ``r phi phi'`` and the ridge, ``R'Q`` that
-of ``r phi t'``, and the coordinate whose ridge is renewed next. Samples are rotated in (QR recursive least squares),
-since the recursion on ``inv(R'R)`` loses its positive definiteness where samples are forgotten.
+The state holds the coefficients W, the triangle R, Q, and the coordinate whose ridge is renewed next. ``R'R`` is the
+sum of ``r phi phi'`` and the ridge, ``R'Q`` the sum of ``r phi t'``. Samples are rotated into R (QR recursive least
+squares), because with forgetting the recursion on ``inv(R'R)`` loses positive definiteness.
 """
 
 import math
@@ -39,12 +39,12 @@ from kernelswarm.protocols.parameters.least_squares import ROWS, learn_noise
 LONG_LOOPS = True
 
 EVALUATES, DERIVATIVES = range(2)
-"""Among the addresses that a step calls, the features' first, then the loss's."""
+"""Indices among the addresses that a step calls: the features', then the loss's."""
 
 
 @cached_njit
 def room(features: int, points: int, outputs: int) -> int:
-    """Return the numbers that a step on so many points works with."""
+    """Return the size, in numbers, of the working memory of a step on this many points."""
     return features * (points + 2 + outputs) + outputs
 
 
@@ -59,9 +59,9 @@ def learn(
     ridges: Array,  # (L,)
     forgetting: float,
 ) -> float:
-    """Move along the pulls, forget, take in the own samples and what neighbours taught, and solve; returns the cursor.
+    """Move along the pulls, forget, add own samples and taught observations, and solve; returns the cursor.
 
-    A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its features where unit is 0.
+    A pull moves the function by ``unit`` times the move of a sample of curvature 1, or along the features if unit is 0.
     """
     count = len(terms.aims)
     share = forgetting**count
@@ -83,7 +83,7 @@ def learn_adaptively(
     terms: Terms,
     ridges: Array,  # (L,)
 ) -> float:
-    """Do as :func:`learn` with a memory that is cut when recent samples predict better; returns the cursor."""
+    """Do the same as :func:`learn`, with a memory that is cut if recent samples predict better; returns the cursor."""
     known, recent, window = memory
     order, aims = len(known.root), terms.aims
     share, recent_aims = kept(window[MEMORY]) ** len(aims), aims.copy()
@@ -101,9 +101,9 @@ def learn_adaptively(
 
 @njit_no_refcount
 def _take_in(work: Array, known: Information, features: Array, terms: Terms, aims: Array, share: float) -> None:
-    """Add pulls and samples to the sums; samples first shrink the sums to their ``share``.
+    """Add pulls and samples to the sums; before samples are added, the sums are multiplied by ``share``.
 
-    What remains of the aims (n, C) is left in their place.
+    The aims (n, C) are overwritten with the residuals.
     """
     root, moments, _ = known
     size, outputs = terms.pulls.shape
@@ -162,7 +162,7 @@ def renew(
     aim: Array,
     product: Array,
 ) -> float:
-    """Restore the ridge after forgetting, in some coordinates a step, in turn, as `moves.renew` does."""
+    """Restore the ridge after forgetting in a few coordinates per step, in turn, as `moves.renew` does."""
     left = min(order, math.ceil(4.0 * order * lost))
     for _ in range(left):
         place = int(cursor) if 0.0 <= cursor < order else 0
@@ -178,9 +178,9 @@ def renew(
 
 @cached_njit
 def products(root: Array, features: ReadOnly, reach: float, gram: Array, known: Array) -> None:
-    """Fill ``gram`` (n, n) with how far a weight at each point moves f at each other, ``reach phi' inv(R'R) phi``.
+    """Fill ``gram`` (n, n) with ``reach phi' inv(R'R) phi``, the change of f at a point for a weight of 1 at another.
 
-    ``known`` (n, L) is worked with.
+    ``known`` (n, L) is working memory.
     """
     size, order = len(gram), len(root)
     for n in range(size):
@@ -205,7 +205,7 @@ def _ridges(numbers: Array) -> Array:
 
 @inline_always
 def _walk(numbers: Array) -> Array:
-    """Return the variance by which each weight walks, (L,), or of none where weights stay."""
+    """Return the variance of each weight's random walk, (L,); empty if the weights are constant."""
     own = _own(numbers)
     first = 1 + len(own) + int(own[OWN])
     return line(numbers, first + 1, int(numbers[first]))
@@ -223,7 +223,7 @@ def _feature_numbers(numbers: Array) -> Array:
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Compute the features of points, and from them the values."""
+    """Compute the features of points and the values of f."""
     count = int(_own(numbers)[OWN])
     features_at(tools[EVALUATES])(_feature_numbers(numbers), points, rows)
     combine_into(rows, table(storage, 0, count, values.shape[1]), count, values)
@@ -233,7 +233,7 @@ def evaluate(
 def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.rls.Rls.step` does.
 
-    What neighbours taught is (N, 2 C + 1), or of no rows.
+    ``taught`` holds the neighbours' observations, (N, 2 C + 1), or has no rows.
     """
     storage, scratch, own, ridges = given.storage, given.scratch, _own(given.numbers), _ridges(given.numbers)
     size, outputs = given.gradients.shape
@@ -255,7 +255,7 @@ def taught_step(given: StepArguments, taught: Array) -> float:
 
 @inline_always
 def _information(storage: Array, first: int, order: int, outputs: int) -> tuple[Information, int]:
-    """Return R, Q and the noise that lie in a vector from ``first`` on, and the place behind them."""
+    """Return R, Q and the noise stored in a vector from ``first`` on, and the index after them."""
     moments = first + order * order
     noise = moments + order * outputs
     found = Information(
@@ -280,7 +280,7 @@ def inner(
     values: Array,
     gram: Array,
 ) -> None:
-    """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
+    """Fill ``gram`` (N, N): entry (m, n) is the change of f at point m for a weight of 1 at point n."""
     own, outputs = _own(numbers), values.shape[1]
     order = int(own[OWN])
     root = table(storage, order * outputs, order, order)
@@ -291,16 +291,16 @@ def inner(
 
 
 class CompiledRls(CompiledVector):
-    """The learner's functions and numbers for compiled rounds.
+    """Functions and numbers of the learner for compiled rounds.
 
     Parameters
     ----------
     learner : Rls
         The learner.
     features : function
-        Computes the features, with the signature FEATURES.
+        The compiled function that computes the features, with the signature FEATURES.
     numbers : callable
-        Returns the numbers of the features from a state, (n,).
+        Returns the function's numbers from a state, (n,).
     """
 
     evaluate = staticmethod(evaluate)
@@ -315,14 +315,13 @@ class CompiledRls(CompiledVector):
         self._features = numbers
 
     def numbers(self, state: Any) -> Array:
-        """Return the numbers of the learner, the ridge of each feature, how far its weight walks, and the numbers of
-        the features."""
+        """Return the learner's numbers, each feature's ridge and random-walk variance, and the features' numbers."""
         ridges = self._learner.ridges(state)
         own = moves.numbers_of(self._learner, float(len(ridges)), self._learner.share)
         walk = self._learner.walk(state)
         return np.concatenate([[float(len(own))], own, ridges, [float(len(walk))], walk, self._features(state)])
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the room, in numbers, for the samples' terms, and a step's working memory."""
+        """Return the size, in numbers, of the samples' terms and a step's working memory."""
         count, outputs = state.function.coefficients.shape
         return int(moves.terms_room(points, outputs) + room(count, points, outputs))

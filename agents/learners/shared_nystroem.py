@@ -1,4 +1,4 @@
-"""Nystroem features of landmarks that all nodes share: weights that neighbours can average."""
+"""Nystroem features of landmarks shared by all nodes, so that neighbours can average weights."""
 
 import math
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class LandmarkFunction(SubspaceFunction):
         return found
 
     def distance(self, other: object) -> float:
-        """Compute the Hilbert distance ``||f - g||``; NaN where the landmarks differ, whose weights have no mean."""
+        """Compute the Hilbert distance ``||f - g||``; NaN if the landmarks differ: weights are then not comparable."""
         if not isinstance(other, LandmarkFunction) or self.kernel != other.kernel:
             return math.nan
         if not np.array_equal(self.points, other.points):
@@ -58,33 +58,33 @@ class LandmarkFunction(SubspaceFunction):
 
 @dataclass(frozen=True)
 class SharedNystroem(LinearInFeatures):
-    """Stochastic gradient descent on Nystroem features of landmarks that all nodes share.
+    """Stochastic gradient descent on Nystroem features of landmarks shared by all nodes.
 
-    With landmarks D, the same at all nodes, and ``U'U = inv(K_DD)`` the function is linear in M features
+    All nodes have the same landmarks D. With ``U'U = inv(K_DD)`` the function is linear in M features
 
         f(x) = W' z(x)        z(x) = U kappa(D, x)
 
-    whose inner products ``z(x) . z(y)`` are those of kappa(x, .) and kappa(y, .) projected on the span of D (Williams
-    and Seeger, NIPS 2000). It is `nystroem` where landmarks are known beforehand, so that neighbours can send W: what
-    `random_features` is for kernels with a spectral density this is for any, and from the data.
+    The inner product ``z(x) . z(y)`` equals that of the projections of kappa(x, .) and kappa(y, .) on the span of D
+    (Williams and Seeger, NIPS 2000). In contrast to `nystroem` the landmarks are fixed before learning, so that
+    neighbours can exchange W, as with `random_features`. The features adapt to the data, and work with any kernel.
 
     Parameters
     ----------
     loss : Loss
         The loss of a sample.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient, not negative.
+        lambda, the Tikhonov coefficient, nonnegative.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     kernel : Kernel
         The reproducing kernel.
     landmarks : int
-        The landmarks that are taken from the sample, at most, at least 1.
+        The largest number of landmarks taken from the sample, at least 1.
     points : list of lists of float, or "sample"
-        D, a list for each landmark. "sample" takes points of all nodes' training data, those that are nearly in the
-        span of the others left out: nodes then know samples of each other.
+        D, one list per landmark. "sample" chooses points from the training data of all nodes, without points that are
+        nearly in the span of the others. With "sample" every node sees samples of other nodes.
     """
 
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
@@ -102,17 +102,17 @@ class SharedNystroem(LinearInFeatures):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into numbers."""
+        """The keys that still have to be resolved from data."""
         return ("points",) if self.points == "sample" else ()
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the learner with landmarks from a sample of the data."""
+        """Return the learner with landmarks chosen from a sample of the data."""
         chosen = np.unique(sample.points[spaced(len(sample.points), self.landmarks)], axis=0)
         return replace(self, points=tuple(map(tuple, chosen[spanning(self.kernel, chosen, INDEPENDENT)].tolist())))
 
     @property
     def gain(self) -> float | None:
-        """The supremum of kappa(x, x), which ``||z(x)||^2`` is at most."""
+        """The supremum of kappa(x, x), an upper bound of ``||z(x)||^2``."""
         return self.kernel.supremum
 
     def init(self, inputs: int, outputs: int) -> FeatureState:
@@ -127,7 +127,7 @@ class SharedNystroem(LinearInFeatures):
             raise RefusedKey(
                 "points", f"has {len(self.points[0])} numbers for each landmark, and there are {inputs} inputs"
             )
-        kernel: Any = self.kernel  # a frozen dataclass, which the cache finds again
+        kernel: Any = self.kernel  # a frozen dataclass: hashable for the cache
         points, basis = _landmarks(kernel, self.points)
         nothing = np.zeros((len(points), outputs))
         return FeatureState(LandmarkFunction(self.kernel, points, basis, np.eye(len(points)), nothing))
@@ -138,7 +138,7 @@ class SharedNystroem(LinearInFeatures):
 
     @property
     def compiled(self) -> "CompiledLandmarks":
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledLandmarks(self)
 
 
@@ -156,14 +156,14 @@ def _landmarks(kernel: Kernel, points: tuple[tuple[float, ...], ...]) -> tuple[A
 
 
 KERNEL_NUMBERS = FIRST
-"""How many numbers the kernel has; they follow, then the landmarks (M, p) and U' (M, M)."""
+"""Index of the number of kernel numbers, which follow it; then come the landmarks (M, p) and U' (M, M)."""
 
 
 @cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Compute the features of points, and from them the values."""
+    """Compute the features of points and the values of f."""
     count, inputs, size = int(numbers[COUNT]), points.shape[1], len(points)
     first = KERNEL_NUMBERS + 1
     landmarks = first + int(numbers[KERNEL_NUMBERS])
@@ -175,7 +175,7 @@ def evaluate(
 
 
 class CompiledLandmarks(CompiledLinear):
-    """The learner's functions and numbers for compiled rounds.
+    """Functions and numbers of the learner for compiled rounds.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class CompiledLandmarks(CompiledLinear):
         self.tools = (address(kernel_form(learner.kernel).cross, KERNEL),)
 
     def features(self, state: Any) -> int:
-        """Return the number of features; their weights are the whole state."""
+        """Return the number of features; the state consists of their weights alone."""
         return len(state.function.coefficients)
 
     def numbers(self, state: Any) -> Array:

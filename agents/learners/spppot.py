@@ -50,18 +50,18 @@ from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.refused_key import RefusedKey
 
-# SPPPOT's step in compiled code: POLK's on the dual function, along derivatives with respect to its image.
+# SPPPOT's step in compiled code: POLK's step on the dual function z, along derivatives with respect to f.
 
 
 FIXED = 5
-"""Among a state's integers, after POLK's, the points that no compression removes."""
+"""Index, among a state's integers, of the number of points that compression never removes; after POLK's integers."""
 
 MAP, DERIVATIVES = POLK_TOOLS, POLK_TOOLS + 1
-"""Among the addresses that a step calls, after POLK's."""
+"""Indices among the addresses that a step calls, after POLK's."""
 
 INTEGRAL, LOSS, MIRRORED, CURVED, GRID_ONLY, SHRINKAGE, BATCH_SIZE, COUNT = range(8)
-"""Places among the last `COUNT` numbers. The first three are lengths of the arrays that precede them, in this order:
-the integral's weights on the fixed points, the loss's numbers, the mirror map's numbers."""
+"""Indices among the last `COUNT` numbers. The first three are the lengths of the arrays before these numbers, in this
+order: the integral's weights on the fixed points, the loss's numbers, the mirror map's numbers."""
 
 
 @cached_njit
@@ -71,7 +71,7 @@ def _own(numbers: Array) -> Array:
 
 @cached_njit
 def _part(numbers: ReadOnly, which: int) -> Array:
-    """Return the numbers of the integral, the loss or the map, or POLK's, which are before them all, for -1."""
+    """Return the numbers of the integral, the loss or the map; for -1, POLK's numbers, which precede them all."""
     own = _own(numbers)
     end = len(numbers) - COUNT
     for part in range(MIRRORED, which, -1):
@@ -90,22 +90,22 @@ def weigh_duals(
     duals: Array,
     apart: Array,
 ) -> None:
-    """Put the weights of a step's points (N, C) in the place of their gradients with respect to f.
+    """Overwrite the gradients with respect to f, (N, C), with the weights of the step's points.
 
     Parameters
     ----------
     gram : Array
-        The points' inner products, (N, N); read in implicit steps.
+        The points' inner products, (N, N); used only in implicit steps.
     gradients, rates, stiffness : Array
         (N, C), (N,), (N,).
     implicit : bool
         Whether terms are taken at the new function.
     duals : Array
-        z at the points, (N, C), where f = exp(z); without rows where f is a multiple of z.
+        z at the points, (N, C), if f = exp(z); no rows if f is a multiple of z.
     apart : Array
-        The explicit part of the own samples' gradients, (n, C). An implicit step shortens its argument.
-        Shortening the samples' part of a loss and not its integral would move the minimum, so both stay explicit, and
-        the coupling is solved for.
+        The part of the own samples' gradients that stays explicit, (n, C). An implicit step shortens the gradients.
+        Shortening the samples' part of a loss but not its integral would move the minimum. For a loss with an integral
+        both parts therefore stay explicit, and only the coupling is implicit.
     """
     own, outputs = apart.shape
     for k in range(own):
@@ -124,14 +124,14 @@ def weigh_duals(
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Compute the kernel rows of points, and from them the values of f."""
+    """Compute the kernel rows of points and the values of f."""
     descent.evaluate(tools, numbers, storage, counts, points, rows, values)
     mirror_at(tools[MAP])(_part(numbers, MIRRORED), values, values)
 
 
 @cached_njit
 def scale_by_roots(values: ReadOnly, gram: Array) -> None:
-    """Multiply ``gram`` (N, N) by the roots of the largest values of f, (N, C), at both points."""
+    """Multiply entry (m, n) of ``gram`` (N, N) by the square roots of the largest output of f at points m and n."""
     roots = np.empty(len(values))
     for m in range(len(values)):
         largest = 0.0
@@ -198,14 +198,14 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledSpppot(CompiledPolk):
-    """The functions and numbers of SPPPOT for compiled rounds: its states are POLK's, for the dual function."""
+    """Functions and numbers of SPPPOT for compiled rounds; its state is POLK's state for the dual function."""
 
     evaluate = staticmethod(evaluate)
     inner = staticmethod(inner)
     step = staticmethod(step)
 
     def __init__(self, learner: Any) -> None:
-        super().__init__(learner, one_by_one=learner.grid is not None)  # whose points stay
+        super().__init__(learner, one_by_one=learner.grid is not None)  # a grid's points stay
         loss, mirror = loss_form(learner.loss), mirror_form(learner.mirror_map)
         self.tools = (*self.tools, address(mirror.values, MIRROR), address(loss.derivatives, LOSS_DERIVATIVES))
         self._loss, self._mirror = loss.numbers, mirror.numbers
@@ -229,7 +229,7 @@ class CompiledSpppot(CompiledPolk):
         return super().length(state.dual, capacity)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the room, in numbers, for POLK's working memory, and dual values, gradients and projections."""
+        """Return the size, in numbers, of POLK's working memory, dual values, gradients and projections."""
         own = 2 * points * state.function.outputs + self._learner.grid_only * (points + 1) * capacity
         return int(super().scratch(state.dual, capacity, points) + own)
 
@@ -253,16 +253,16 @@ class CompiledSpppot(CompiledPolk):
         super().sync(state.dual, counts, steps)
 
     def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        """Check the factor's accuracy if due, and compile the function for steps on many points if needed."""
         maintain(state.dual, self._learner.descent, BY_PRODUCTS, self._own)
 
 
 CHECKED = 500
-"""Points of the grid, evenly chosen, between which the kernel is checked for negative values."""
+"""The largest number of evenly chosen grid points between which the kernel is checked for negative values."""
 
 
 class SpppotState:
-    """Everything a SPPPOT learner changes, the dual function's state, and what its steps integrate with."""
+    """State of a SPPPOT learner: the dual function's state, f itself, and the weights of the integral."""
 
     __slots__ = ("dual", "function", "integral")
 
@@ -270,7 +270,7 @@ class SpppotState:
         self.dual = dual
         self.function = function
         self.integral = integral
-        """The weights of ``h sum_j kappa(u_j, .)`` on the dictionary's fixed points, (U, 1); None without a grid."""
+        """The weights of ``h sum_j kappa(u_j, .)`` on the dictionary's fixed points, (U, C); None without a grid."""
 
     @property
     def steps(self) -> int:
@@ -278,7 +278,7 @@ class SpppotState:
 
     @property
     def rebuilds(self) -> int:
-        """The number of times that the factor was computed afresh."""
+        """The number of times that the factor was recomputed."""
         return self.dual.rebuilds
 
 
@@ -290,34 +290,35 @@ class Spppot(DescentInSpace):
 
         z~ = (1 - eta lambda) z - eta [ (1/b) sum_k g_k kappa(x_k, .) + h sum_j kappa(u_j, .) ]
 
-    where g_k is the derivative of the loss plus the coupling's with respect to f, at f(x_k); z is then the sparsest
-    function that KOMP finds within ``eps`` of z~. The second term is there for losses with an integral over a box
-    (`poisson_process`, eq. 27-30): the grid points u_j, of cell volume h, stay in the dictionary for good, save those
-    in the span of the others to working precision, whose weight their projection takes. With ``squared_norm`` and no
-    such loss the learner is `polk`; with ``grid_only`` it is the pseudo-mirror descent (PMD) of Yang et al.
+    where g_k is the derivative of the loss plus that of the coupling with respect to f, at f(x_k). The new z is the
+    sparsest function that KOMP finds within ``eps`` of z~. The second sum appears only for losses with an integral over
+    a box (`poisson_process`, eq. 27-30). Its grid points u_j, of cell volume h, stay in the dictionary permanently; a
+    grid point in the span of the others, to working precision, is replaced by its projection. With ``squared_norm`` and
+    a loss without an integral the learner is `polk`; with ``grid_only`` it is the pseudo-mirror descent (PMD) of Yang
+    et al.
 
-    The implicit step solves for the coefficients at the new values, exp included; with such a loss, for those of the
-    coupling alone.
+    The implicit step solves for the coefficients at the new values of f, exp included. For a loss with an integral only
+    the coupling is implicit.
 
     Parameters
     ----------
     loss : Loss
         The loss of a sample.
     kernel : Kernel
-        The reproducing kernel of z; for losses with an integral it must not be negative.
+        The reproducing kernel of z; for losses with an integral it must be nonnegative.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, the step size: a number or a schedule, below 1 / regularization.
     regularization : float
-        lambda, the Tikhonov coefficient of z, not negative; 0 as published.
+        lambda, the Tikhonov coefficient of z, nonnegative; 0 in the paper.
     batch_size : int
-        b, the samples that a node draws in a round.
+        b, the number of samples that a node draws per round.
     budget : Budget
         The rule for eps, as for `polk`: ``{ proportional = alpha }`` is eps = alpha eta (theorem 1), and
-        ``{ target_order = d, alpha = a }`` adapts it (section V).
+        ``{ target_order = d, alpha = a }`` adapts eps to a target model order (section V).
     mirror_map : MirrorMap
-        "kl", f = exp(z), or "squared_norm", f = z.
+        "kl" for f = exp(z), or "squared_norm" for f = z.
     grid_only : bool
-        Keep no sample in the dictionary: each step is projected on the grid points. Needs a loss with a grid.
+        Whether the dictionary contains grid points only, on which each step is projected. Needs a loss with a grid.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -361,7 +362,7 @@ class Spppot(DescentInSpace):
 
     @property
     def start(self) -> float:
-        """The value of f before anything is learned, where z is 0."""
+        """The value of f at z = 0, before learning."""
         return float(self.mirror_map.values(np.zeros((1, 1)))[0, 0])
 
     @property
@@ -375,13 +376,13 @@ class Spppot(DescentInSpace):
 
     @property
     def gain(self) -> float | None:
-        """The supremum of kappa(x, x) if f = z, or None if f moves by an unknown multiple of z."""
+        """The slope of f in z times the supremum of kappa(x, x); None if the slope is not constant."""
         slope = self.mirror_map.slope
         return None if slope is None or self.kernel.supremum is None else slope * self.kernel.supremum
 
     @cached_property
     def descent(self) -> Polk:
-        """The learner whose steps z takes."""
+        """The POLK learner that updates z."""
         return Polk(
             kernel=self.kernel,
             step_size=self.step_size,
@@ -414,10 +415,10 @@ class Spppot(DescentInSpace):
         return self.mirror_map.slope is not None
 
     def inner(self, state: SpppotState, at: Evaluated) -> Array:
-        """Return the kernel between all points, for f = exp(z) times the root of both values of f, (n, n).
+        """Return ``kappa(x, x')``, multiplied by ``sqrt(f(x) f(x'))`` if f = exp(z), between all points, (n, n).
 
-        A weight at x' moves f(x) by ``f(x) kappa(x, x')``. That has the eigenvalues of
-        ``sqrt(f(x) f(x')) kappa(x, x')``, a column for each point and the largest output.
+        A weight at x' moves f(x) by ``f(x) kappa(x, x')``. That matrix has the same eigenvalues as the symmetric
+        ``sqrt(f(x) f(x')) kappa(x, x')``. f is the largest output at each point.
         """
         gram = kernel_rows(self.kernel, at.points, at.points)
         if self.linear:
@@ -428,7 +429,7 @@ class Spppot(DescentInSpace):
     step = calling.step
 
     def compression_budget(self, state: SpppotState) -> float:
-        """Return eps of the step to come, a Hilbert norm of z."""
+        """Return eps of the next step, a Hilbert norm of z."""
         return self.descent.compression_budget(state.dual)
 
     def function(self, state: SpppotState) -> Mirrored:
@@ -449,15 +450,16 @@ class Spppot(DescentInSpace):
 
     @property
     def compiled(self) -> CompiledSpppot:
-        """The learner's functions and numbers for compiled rounds."""
+        """Functions and numbers of the learner for compiled rounds."""
         return CompiledSpppot(self)
 
 
 def _sync(dual: Expansion, grid: Grid) -> Array:
-    """Add the grid points to the dictionary for ever, with weight 0; return the integral's weights on them.
+    """Add the grid points to the dictionary permanently, with weight 0; return the integral's weights on them.
 
-    Points of a fine grid lie in the span of others to working precision: a maximal set that does not is kept, and the
-    integral ``h sum_j kappa(u_j, .)`` is projected on its span, (U, C) with the same column for every output.
+    Some points of a fine grid lie in the span of the others to working precision. A maximal set of independent points
+    is kept, and the integral ``h sum_j kappa(u_j, .)`` is projected on its span: (U, C), with equal columns for all
+    outputs.
     """
     kept = spanning(dual.kernel, grid.points, komp.SPAN_THRESHOLD)
     dual.assign(grid.points[kept], np.zeros((len(kept), dual.outputs)))

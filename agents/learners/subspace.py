@@ -1,6 +1,6 @@
-"""A subspace of a Hilbert space that follows a stream of samples: online kernel feature extraction, with or without a
+"""Subspace tracking in a Hilbert space by online kernel feature extraction, with or without a budget.
 
-budget (OKFEB algorithms 2 to 5).
+OKFEB algorithms 2 to 5.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ from kernelswarm.refused_key import RefusedKey
 SMALLEST_CAPACITY = 32
 
 ALL = 2**62
-"""The budget of a subspace without one."""
+"""The budget size of a subspace without a budget."""
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """How a subspace follows its samples.
+    """The rules by which a subspace follows its samples.
 
     Parameters
     ----------
     rank : int
-        r, its dimension, at least 1.
+        r, the dimension of the subspace, at least 1.
     regularization : float
         lambda of the features and of the subspace, positive.
     step : SubspaceStep
-        mu.
+        mu, the step size of the subspace.
     censoring : Censoring
-        Which samples make no update.
+        The rule for samples that cause no update.
     update : str
         "nonparametric" (OKFEB algorithm 3) or "parametric" (algorithm 2).
     budget_size : int or None
-        B, the points stored at most, at least the rank; None for all.
+        B, the largest number of stored points, at least the rank; None stores all.
     recency : float
-        beta in (0, 1]: 1 drops the point with the least row of A, small ones the oldest point.
+        beta, in (0, 1]. 1 removes the point with the smallest row of A, and small values remove the oldest point.
     censoring_from : str
-        "rank": samples are left out as soon as there is a basis; "budget": once the budget is full.
+        "rank": samples are censored as soon as there is a basis; "budget": only once the budget is full.
     """
 
     rank: int = 10
@@ -99,16 +99,16 @@ class Tracking:
 
     @property
     def censored_from(self) -> int:
-        """The number of stored points from which on samples are left out."""
+        """The number of stored points from which on samples are censored."""
         return self.budget_size or 0 if self.censoring_from == "budget" else self.rank
 
 
 class Visit(NamedTuple):
-    """What a subspace did with a sample."""
+    """The result of one sample's visit to a subspace."""
 
     fit: float  # ||phi(x) - L q||^2, before the update
     stored: bool
-    cross: Array | None  # L_new' L_old, (r, r), of the update; None without one
+    cross: Array | None  # L_new' L_old, (r, r); None without an update
     weights: Array | None  # of the function on the new features, (r, C); None without an update
     moved: float  # the Hilbert norm by which that function moved
     dropped: int = -1  # the index of the dropped point, counting the new one; -1 for none
@@ -122,26 +122,26 @@ class Subspace:
     kernel : Kernel
         kappa.
     tracking : Tracking
-        How it follows its samples.
+        The rules by which it follows its samples.
     inputs : int
         p, the dimension of a point.
     own : int
-        Numbers of the owner that stand before the subspace's in ``storage``.
+        The number of the owner's numbers, which precede the subspace's in ``storage``.
 
     Attributes
     ----------
     order : int
         m, the number of stored points S.
     samples : int
-        n, the samples visited.
+        n, the number of samples so far.
     inner : Array
         ``M = A' K_SS A``, (r, r).
     mixing : Array
         ``G = inv(M + lambda I) C`` with ``C C' = M``, (r, r): the features of a point are ``G' A' k_S(x)``.
     compared : int
-        The fits that were compared with the threshold.
+        The number of fits that were compared with the threshold.
     storage : Array
-        The vector that all arrays lie in, as compiled steps want it.
+        The vector that contains all arrays, as compiled steps require.
     """
 
     def __init__(self, kernel: Kernel, tracking: Tracking, inputs: int, own: int = 0) -> None:
@@ -154,19 +154,19 @@ class Subspace:
         self.lay_out(np.zeros(self.length(capacity)), capacity)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return the contents for a copy: its arrays must lie in its own storage."""
+        """Return the contents for a copy, whose arrays must lie in its own storage."""
         counts = self.order, self.samples, self.compared, self.capacity
         return self.kernel, self.tracking, self.inputs, self.own, counts, self.storage
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.kernel, self.tracking, self.inputs, self.own, counts, storage = state
         self.order, self.samples, self.compared, capacity = counts
         self.lay_out(ready(storage), capacity)
 
     @property
     def capacity(self) -> int:
-        """The number of points that there is room for."""
+        """The number of points that fit in the storage."""
         return len(self._points)
 
     @property
@@ -190,7 +190,7 @@ class Subspace:
         return self._recency[: self.order]
 
     def products(self, points: Array) -> Array:
-        """Compute ``A' k_S`` at ``points`` (n, p), their inner products with the basis: (n, r)."""
+        """Compute ``A' k_S`` at ``points`` (n, p), the inner products of points and basis: (n, r)."""
         found = np.empty((len(points), self.tracking.rank))
         subspace_updates.coordinates(kernel_rows(self.kernel, points, self.points), self._factor, self.order, found)
         return found
@@ -204,16 +204,17 @@ class Subspace:
     def features(self, points: Array) -> Array:
         """Compute ``z`` at ``points`` (n, p), with ``z(x).z(y) = q(x)' M q(y)``: (n, r).
 
-        The published features are ``K_SS^(1/2) A q``, m numbers. Any z = R q with R'R = M has the same inner products,
-        and with a Cholesky factor of M it has r numbers.
+        The published features ``K_SS^(1/2) A q`` are m numbers. Any z = R q with R'R = M has the same inner products.
+        Here R is a Cholesky factor of M, so that z has r numbers.
         """
         features: Array = subspace_updates.mix(self.products(points), self.mixing)
         return features
 
     def mixing_of_points(self) -> Array:
-        """Compute ``inv(M + lambda I) A' K_SS^(1/2)``, (r, m): with it in G's place features are ``K_SS^(1/2) A q``.
+        """Compute ``inv(M + lambda I) A' K_SS^(1/2)``, (r, m).
 
-        One for each stored point, the published ones (OKFEB section VI).
+        Used in place of G, it gives the published features ``K_SS^(1/2) A q``, one for each stored point (OKFEB section
+        VI).
         """
         values, vectors = np.linalg.eigh(self.gram)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
@@ -222,20 +223,21 @@ class Subspace:
         return mixing
 
     def fits(self, points: Array) -> Array:
-        """Compute ``||phi(x) - L q||^2`` at ``points`` (n, p), their squared distances from the subspace: (n,)."""
+        """Compute the fitting errors ``||phi(x) - L q||^2`` at ``points`` (n, p): (n,)."""
         products, projections = self.products(points), self.projections(points)
         lost = np.sum(products * projections, axis=1) + self.tracking.regularization * np.sum(projections**2, axis=1)
         fits: Array = np.maximum(self.kernel.diagonal(points) - lost, 0.0)
         return fits
 
     def visit(self, point: Array, weights: Array | None = None, follow: bool = False) -> Visit:
-        """Follow one sample, (1, p), and carry the weights (r, C) of a function on the features along.
+        """Update the subspace with one sample, (1, p), and the weights (r, C) of a function on the features.
 
-        The first r distinct points are the first basis, A = I. The published start is one point and one row of A; as q
-        and all updates lie in the span of A's rows, only rounding errors, which grow, then lead to a rank above 1.
+        The first r distinct points form the initial basis, A = I. The published algorithm starts with one point and one
+        row of A. Since q and all updates lie in the span of A's rows, the rank would then exceed 1 only by growing
+        rounding errors.
 
-        Where a point is dropped, it is the one with the least ``eta_i ||a_i|| sqrt(kappa(x_i, x_i))``, the oldest of
-        equals.
+        If a point is dropped, it is the point with the smallest ``eta_i ||a_i|| sqrt(kappa(x_i, x_i))``, the oldest if
+        several are equal.
         """
         tracking, order = self.tracking, self.order
         self.samples += 1
@@ -270,7 +272,7 @@ class Subspace:
         return Visit(fit, True, cross, None if weights is None else new, moved, dropped)
 
     def arrays(self) -> dict[str, Array]:
-        """Return ``points`` (m, p), ``basis`` A (m, r) and ``mixing`` G (r, r), copied: what features are made of."""
+        """Return copies of ``points`` (m, p), ``basis`` A (m, r) and ``mixing`` G (r, r), which define the features."""
         return {"points": self.points.copy(), "basis": self.factor.copy(), "mixing": self.mixing.copy()}
 
     def snapshot(self) -> dict[str, Array]:
@@ -285,7 +287,7 @@ class Subspace:
         }
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of; a subspace that has visited nothing yet."""
+        """Restore a new subspace, without samples, from the result of :meth:`snapshot`."""
         order = len(arrays["points"])
         self.reserve(order)
         self.order = order
@@ -311,7 +313,7 @@ class Subspace:
             self.move(np.zeros(self.length(capacity)), capacity)
 
     def move(self, storage: Array, capacity: int) -> None:
-        """Live in another vector, of the length for so many points, from now on."""
+        """Move all arrays to another vector, which has the length for ``capacity`` points."""
         order, before = self.order, (self._points, self._factor, self._image, self._recency, self._gram)
         first = self.own + 3 * self.tracking.rank**2 + len(self._fits)
         storage[:first] = self.storage[:first]
@@ -321,7 +323,7 @@ class Subspace:
         self._gram[:order, :order] = before[4][:order, :order]
 
     def length(self, capacity: int) -> int:
-        """Return the numbers of the storage with room for so many points."""
+        """Return the size, in numbers, of a storage with room for ``capacity`` points."""
         return self.own + sum(math.prod(shape) for shape in self._shapes(capacity))
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
@@ -331,7 +333,7 @@ class Subspace:
         return [square, square, square, window, (capacity, self.inputs), tall, tall, (capacity,), (capacity, capacity)]
 
     def lay_out(self, storage: Array, capacity: int) -> None:
-        """Have the arrays lie in a vector, as `subspace_steps` finds them there."""
+        """Make the arrays views of a vector, in the layout that compiled steps use."""
         self.storage: Array = storage
         self._none: Array = np.zeros((self.tracking.rank, 0))
         found, first = [], self.own
@@ -352,15 +354,15 @@ class Subspace:
 # The step of learners on a subspace that follows the samples, in compiled code.
 
 CAPACITY, SAMPLES, COMPARED = range(3, 6)
-"""A state's integers after the common ones."""
+"""Indices among a state's integers, after the common ones."""
 
 CROSS, AT, BOUND = range(3)
-"""The addresses: of the kernel, the step of the subspace, and the threshold on fits."""
+"""Indices among the addresses: the kernel, the step size of the subspace, and the threshold on fits."""
 
 RANK, WINDOW, STEP, THRESHOLD, SHRINKAGE, RIDGE, PARAMETRIC, BUDGET_SIZE, RECENCY, FOLLOW, FULL, FIRST = range(12)
-"""The first numbers: the rank and the window; how many numbers the step and the threshold have, which follow after
-`FIRST`, then those of the kernel; the regularization of the weights and of the subspace; how it is updated; and from
-how many points on samples are left out."""
+"""Indices among the numbers: the rank and the window; the counts of the numbers of the step and of the threshold; the
+regularization of the weights and of the subspace; the rules of the update; and the number of points from which on
+samples are censored. From `FIRST` on come the numbers of the step, the threshold and the kernel."""
 
 
 @inline_always
@@ -371,7 +373,7 @@ def _kernel_numbers(numbers: Array) -> Array:
 
 @inline_always
 def _squares(numbers: Array, storage: Array, outputs: int) -> Squares:
-    """Return the arrays that make features, as `Subspace` lays them out behind the weights."""
+    """Return the arrays that define the features, in the layout of `Subspace`, after the weights."""
     rank = int(numbers[RANK])
     first, size = rank * outputs, rank * rank
     return Squares(
@@ -383,7 +385,7 @@ def _squares(numbers: Array, storage: Array, outputs: int) -> Squares:
 
 @inline_always
 def _points(numbers: Array, outputs: int) -> int:
-    """Return where the points begin, behind the fits."""
+    """Return the index of the first point, after the fits."""
     rank = int(numbers[RANK])
     return rank * (outputs + 3 * rank) + int(numbers[WINDOW])
 
@@ -392,7 +394,7 @@ def _points(numbers: Array, outputs: int) -> int:
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Compute the features of points, and from them the values."""
+    """Compute the features of points and the values of f."""
     order, rank = counts[ORDER], int(numbers[RANK])
     size, inputs, outputs = len(points), points.shape[1], values.shape[1]
     first = _points(numbers, outputs)
@@ -423,7 +425,7 @@ def inner(
 
 @cached_njit
 def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, point: Array, outputs: int) -> float:
-    """Follow one sample (p,), as :meth:`Subspace.visit` does; returns how far the function moved."""
+    """Update the subspace with one sample (p,), as :meth:`Subspace.visit` does; returns the norm of f's change."""
     rank, window, inputs = int(numbers[RANK]), int(numbers[WINDOW]), len(point)
     order, capacity = counts[ORDER], counts[CAPACITY]
     squares = _squares(numbers, storage, outputs)
@@ -466,7 +468,7 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
         most=most if most > 0 else capacity,
         recency=numbers[RECENCY],
     )
-    counts[ORDER], _, moved, _ = subspace_updates.advance(  # of plain tuples, as from Python: compiled once
+    counts[ORDER], _, moved, _ = subspace_updates.advance(  # plain tuples, as from Python: compiled once
         basis[:],
         order,
         squares[:],
@@ -484,7 +486,7 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
 
 @cached_njit
 def step(given: StepArguments) -> float:
-    """Take a step on the weights, then let the subspace follow the node's own samples."""
+    """Take a step on the weights, then update the subspace with the node's own samples."""
     numbers, counts, points, outputs = given.numbers, given.counts, given.points, given.gradients.shape[1]
     rank, inputs = int(numbers[RANK]), points.shape[1]
     coefficients = table(given.storage, 0, rank, outputs)
@@ -498,7 +500,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledSubspace(CompiledLinear):
-    """The functions and numbers of learners on a subspace for compiled rounds.
+    """Functions and numbers of learners on a subspace for compiled rounds.
 
     Parameters
     ----------
@@ -508,7 +510,7 @@ class CompiledSubspace(CompiledLinear):
     Raises
     ------
     NotCompiledError
-        When one of the subspace's rules hands nothing over.
+        If one of the subspace's rules has no compiled form.
     """
 
     evaluate = staticmethod(evaluate)
@@ -549,14 +551,14 @@ class CompiledSubspace(CompiledLinear):
         return self._numbers
 
     def _room(self, state: Any, capacity: int) -> int:
-        """Return the capacity of a subspace among others: the budget's, whatever the others have."""
+        """Return the capacity of a subspace: with a budget its own, otherwise the common ``capacity``."""
         return int(state.subspace.capacity) if self._bounded else capacity
 
     def length(self, state: Any, capacity: int) -> int:
         return int(state.subspace.length(self._room(state, capacity)))
 
     def order(self, state: Any) -> int:
-        """Return the number of points that may grow; 0 where a budget has room for all."""
+        """Return the number of stored points if it can grow; 0 with a budget, whose points always fit."""
         return 0 if self._bounded else int(state.subspace.order)
 
     def reserve(self, state: Any, points: int) -> int:

@@ -1,4 +1,4 @@
-"""A loss times the weight of its sample, which every learner takes as it takes the loss itself."""
+"""A loss multiplied by the weight of its sample; every learner can use it in place of the loss."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,8 +20,8 @@ from kernelswarm.protocols.core.addresses import NONE, address
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
 VALUES, DERIVATIVES, CURVATURES, OFFERS, CURVATURE, FIRST = range(6)
-"""The loss's numbers: addresses (whole numbers far below 2^53), the curvature, then the numbers of the weighted
-loss."""
+"""Indices among the loss's numbers: addresses (integers far below 2^53), the curvature, and the first number of the
+loss inside."""
 
 
 @cached_njit
@@ -60,15 +60,15 @@ def _offers(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values:
 
 @dataclass(frozen=True)
 class Weighted:
-    """The loss ``w l(f, y)`` of samples whose last target is their weight w.
+    """The loss ``w l(f, y)`` of samples whose last target column is their weight w.
 
-    First-order steps are w times as long, ``w l'``; second-order steps have w times the slope and the curvature, so
-    that a sample of weight 2 counts in the sum as two of them.
+    First-order steps are w times as long, ``w l'``. In second-order steps slope and curvature are multiplied by w, so
+    that a sample of weight 2 counts like two samples.
 
     Parameters
     ----------
     loss : Loss
-        l.
+        The loss l.
 
     Examples
     --------
@@ -86,11 +86,11 @@ class Weighted:
 
     @property
     def curvature(self) -> float:
-        """That of a sample of weight 1, in which a ridge is counted."""
+        """The curvature of a sample of weight 1, the unit of a ridge."""
         return self.loss.curvature
 
     def outputs(self, targets: int, classes: int | None) -> int:
-        """Return C for data with that many target columns, the weight among them."""
+        """Return C for data with ``targets`` target columns, including the weight."""
         return self.loss.outputs(targets - 1, classes)
 
     def values(self, predictions: Array, targets: Array) -> Array:
@@ -106,7 +106,7 @@ class Weighted:
         return curvatures_of(self.loss, predictions, _plain(targets)) * targets[:, -1]
 
     def offers(self, predictions: Array, targets: Array) -> Array:
-        """Return 1 for each sample that the loss offers to the dictionary, whatever its weight, and 0 for others."""
+        """Return 1 for each sample that the loss offers to the dictionary, 0 for others; weights have no effect."""
         offered = offers_of(self.loss, predictions, _plain(targets))
         return np.ones(len(targets)) if offered is None else offered
 
@@ -121,7 +121,7 @@ class Weighted:
         Raises
         ------
         NotCompiledError
-            When the loss within hands nothing over.
+            If the loss inside has no compiled form.
         """
         loss = handed_over(self.loss, "loss")
         head = [
