@@ -1,8 +1,8 @@
-"""Uniform random numbers by their place in a sequence, so that a state need only count them.
+"""Counter-based uniform random numbers: the state of a sequence is a count.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror and Shaw, SC 2011): a number is the encryption of
-its place under the seed's key. It adds, rotates and takes exclusive ors of 32-bit words, which here are what int64
-holds below 2^32, so that no product overflows.
+its index under the seed's key. It adds, rotates and takes exclusive ors of 32-bit words, which are stored in int64, so
+that nothing overflows.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""What protocols and tolerances hand over to compiled rounds: functions with these signatures, and their numbers.
+"""The compiled form of protocols and tolerances: functions with these signatures, and their numbers.
 
-A node's links are a matrix (k, deg) that the protocol lays out itself: a row for each number it keeps of an edge.
+A node's link state is a matrix (k, deg), laid out by the protocol: one row for each number of an edge.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ ADVANCE = types.void(
     TOOLS, NUMBERS, MATRIX_OUT, NUMBERS, NUMBERS, types.float64, types.float64, types.int64, types.int64
 )
 """``advance(tools, numbers, links, constraint_values (deg,), excess_loss (deg,), eta, curvature, batch_size, round)``
-changes the links; the excess losses are (0,) where the protocol does not compare them."""
+changes the links; the excess losses are (0,) if the protocol does not compare them."""
 
 JUDGE = types.void(MATRIX_OUT, NUMBERS, NUMBERS, types.float64, types.float64, types.int64)
 """``judge(links, differences (deg,), excess_loss (deg,), zero_loss, curvature, round)`` changes the links before the
@@ -71,14 +71,14 @@ class CompiledRule(NamedTuple):
     Attributes
     ----------
     coupling_gradient, coupling_gradient_at_neighbor, advance : function
-        With the signatures of this module; ``coupling_gradient_at_neighbor`` for the symmetric form, ``advance``
-        where links change.
+        Functions with the signatures of this module; ``coupling_gradient_at_neighbor`` for the symmetric form,
+        ``advance`` if links change.
     numbers : Array
         The protocol's own numbers.
     tools : tuple of int
         Addresses of the functions that ``advance`` calls.
     pack : callable
-        Turn a node's link state into its matrix (k, deg); (k, 1) where all edges have the same column.
+        Turn a node's link state into its matrix (k, deg), or (k, 1) if all edges have the same column.
     unpack : callable
         Return a node's new link state, from its last one and the matrix.
     duals, tolerances : int or None
@@ -86,7 +86,7 @@ class CompiledRule(NamedTuple):
     constraint_values : function or None
         The mean constraint values, or None for mean squared differences.
     judge : function or None
-        Judges answers before they pull, or None. ``coupling_gradient`` is then given NaN for missing answers.
+        Judges answers before they pull, or None. With it ``coupling_gradient`` receives NaN for missing answers.
     forget : callable or None
         Called with a matrix that was packed and is no longer used.
     """
@@ -106,23 +106,23 @@ class CompiledRule(NamedTuple):
 
 
 class NotCompiledError(Exception):
-    """A part has no functions for compiled rounds; the text names it."""
+    """A part has no functions for compiled rounds; the message names the part."""
 
 
 def hands_over(part: object) -> bool:
-    """Tell whether a part's class has a property ``compiled`` of its own, not only an inherited one."""
+    """Return whether a part's class itself, not only a base class, defines the property ``compiled``."""
     return "compiled" in vars(type(part))
 
 
 def handed_over(part: object, kind: str) -> Any:
     """Return a part's functions for compiled rounds, its property ``compiled``.
 
-    An inherited property does not count: the class may compute something else than the class that it extends.
+    An inherited property does not count, because a class may compute something different from its base class.
 
     Raises
     ------
     NotCompiledError
-        The part's class, or that of a part inside it, has no such property of its own.
+        If the part's class, or that of a nested part, does not define such a property itself.
     """
     if not hands_over(part):
         raise NotCompiledError(f"the {kind} {type(part).__name__}")

@@ -36,12 +36,13 @@ from kernelswarm.ranges import PENALTY, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 USUAL = 0.1
-"""The penalty beside a loss with a second derivative of 2, such as the squared one, for first-order steps."""
+"""The penalty for first-order steps on a loss with a second derivative of 2, such as the squared loss."""
 
 ALIKE, MOST = 0.006, 10.0
-"""For second-order steps, whose pulls count as samples do: the penalty times the number of neighbours times the ratio
-of the nodes' own parts to the noise; and the largest penalty, from which on nothing changes. A node that has learned d
-numbers from n samples listens best with the former at d / n, here for a dozen numbers and 2,000 samples."""
+"""For second-order steps, whose pulls count like samples. ALIKE is the penalty times the number of neighbours times the
+ratio of the nodes' individual parts to the noise. MOST is the largest penalty; a larger one has no further effect. For
+a node that has learned d parameters from n samples the best value of ALIKE is d / n, here for a dozen parameters and
+2,000 samples."""
 
 
 def usual_penalty(sample: DataSize, unit: float = 1.0) -> float:
@@ -53,41 +54,43 @@ def usual_penalty(sample: DataSize, unit: float = 1.0) -> float:
 class Consensus(Defended):
     """Neighbours are pulled together by the penalty ``c/2 sum_j E[||f_i(x_i) - f_j(x_i)||^2]`` (SURVEY eq. 17).
 
-    The gradient coefficient at node i's sample is ``c sum_j (f_i(x) - f_j(x))``. In the symmetric form f_i also
-    takes the terms at its neighbours' samples, ``c (f_i(x_j) - f_j(x_j))``, which the gradient of the network's
-    objective holds. Another ``distance`` h puts the penalty ``c sum_j E[h(f_i(x_i), f_j(x_i))]``.
+    The gradient coefficient at node i's sample is ``c sum_j (f_i(x) - f_j(x))``. The symmetric form adds the terms at
+    the neighbours' samples, ``c (f_i(x_j) - f_j(x_j))``, which are also part of the gradient of the network's
+    objective. With another ``distance`` h the penalty is ``c sum_j E[h(f_i(x_i), f_j(x_i))]``.
 
     Parameters
     ----------
     penalty : float or "auto"
-        c, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's curvature where it is quadratic,
-        0.1 for the squared loss, and for other losses of numbers a twentieth of their slope over the targets' standard
-        deviation, so that it suits every unit; 0.1 for classes, and where no data are looked at. For the absolute
-        distance that times the deviation. With implicit steps of ``newton``, ``rls`` and ``krls``, whose pulls count as
-        samples do, the 0.1 is replaced by a number up to 10, the larger the more surely the data show that nodes learn
-        the same; for the absolute distance up to 0.1, or a faulty neighbour would pull as hard as a hundred samples.
+        c, nonnegative; with 0 the nodes are isolated. "auto" is a twentieth of the curvature of a quadratic loss (0.1
+        for the squared loss), and 0.1 for classes and without data. For other losses of numbers it is a twentieth of
+        the loss's slope divided by the targets' standard deviation, so that it suits every unit. For the absolute
+        distance these values are multiplied by the standard deviation. In implicit steps of `newton`, `rls` and `krls`,
+        whose pulls count like samples, a number up to 10 replaces 0.1: the more clearly the data show that nodes learn
+        the same function, the larger it is. For the absolute distance it is at most 0.1, since otherwise a faulty
+        neighbour would pull as strongly as a hundred samples.
     form : {"symmetric", "one_sided"}
-        Terms at the node's own samples and at its neighbours', or, as published, at its own alone.
+        The coupling acts at the node's own and at its neighbours' samples ("symmetric"), or, as published, at its own
+        samples only ("one_sided").
     step : {"implicit", "explicit"}
-        Each pair of an edge and a point pulls as far as the network bears, and the loss is taken at the new function;
-        or, as published, both as they are at the old one, which large penalties make diverge.
+        "implicit" limits the pull of each edge at each point to a stable length, and evaluates a quadratic loss at the
+        new function. "explicit", as published, evaluates both at the old function, and diverges for large penalties.
     distance : Distance
-        h: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
+        The distance h: ``squared``, as published, ``absolute``, or, for classes, ``kl``.
     replay : float
-        r, the number of replayed points a round, drawn from the node's buffer of own and received points: a whole
-        number, or a rate below 1, the probability of one point. The coupling acts there as at samples, with the same
-        weight for each point.
+        r, the number of replayed points per round, drawn from the node's buffer of own and received points. It is an
+        integer, or a number below 1: the probability of replaying one point. The coupling acts at replayed points as at
+        samples, with the same weight.
     replay_buffer : int
-        The points that a node keeps to replay, at least 1.
+        The number of points that a node keeps for replay, at least 1.
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
-        The defence against faulty neighbours (:mod:`kernelswarm.protocols.robust`): ``true`` is ``trust``.
+        The defence against faulty neighbours (:mod:`kernelswarm.protocols.robust`); ``true`` means ``trust``.
     certainty : float
-        s, above 1, or 0. With each value goes its variance. A node whose own variance at a point is more than s times a
-        neighbour's takes that neighbour's value as an observation that leaves s times its variance, and the two do not
-        pull there. For the learners ``newton``, ``rls`` and ``krls``, on links that may lose and delay messages but not
-        change them; 0 sends no variances.
+        s, above 1, or 0. With s > 0 each value is sent with its variance. If a node's variance at a point is more than
+        s times a neighbour's, the node takes the neighbour's value as an observation, after which its variance is s
+        times the neighbour's, and the two do not pull at this point. For the learners `newton`, `rls` and `krls`, on
+        links that may lose and delay messages but not change them. 0 sends no variances.
     as_published : bool
-        The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``.
+        Whether to take the paper's one-sided, explicit form; overrides ``form``, ``step`` and ``distance``.
     """
 
     penalty: float | Literal["auto"] = "auto"
@@ -127,7 +130,7 @@ class Consensus(Defended):
 
     @property
     def strengths(self) -> dict[str, float]:
-        """The key that makes the coupling stronger, with its value."""
+        """The key that scales the coupling, with its value."""
         return {"penalty": self.strength}
 
     @property
@@ -138,7 +141,7 @@ class Consensus(Defended):
     automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Consensus":
-        """Return the protocol with the penalty that suits a sample of the data."""
+        """Return the protocol with the penalty computed from a sample of the data."""
         unit = sample.unit ** (2 - self.distance.degree)
         difference = None if self.step == "explicit" else sample.difference  # explicit pulls are in units of steps
         if difference is not None:
@@ -147,7 +150,7 @@ class Consensus(Defended):
         return replace(self, penalty=usual_penalty(sample, unit))
 
     def init(self, neighborhood: Neighborhood) -> Array | Guarded:
-        """Return the strength of every directed edge, c, (deg,); with a defence also its rows."""
+        """Return the strength c of every directed edge, (deg,), and, with a defence, the rows of the defence."""
         strengths = np.full(len(neighborhood.neighbors), self.strength)
         return (
             strengths
@@ -207,20 +210,19 @@ class Consensus(Defended):
         """Return no dual variables."""
 
     def record(self, links: Array | Guarded, degree: int) -> LinkRecord:
-        """Return NaN for every edge, since a penalty has neither tolerance nor dual variable, and the weights of
-        trust."""
+        """Return NaN for tolerances and dual variables, which a penalty does not have, and the weights of ``trust``."""
         if not isinstance(links, Guarded):
             return nothing_of(degree)
         return nothing_of(degree)._replace(weights=weights_of(self.robust, links.rows))
 
     @property
     def compiled(self) -> CompiledRule:
-        """The protocol's functions and numbers for compiled rounds: an edge keeps its strength.
+        """The protocol's functions and numbers for compiled rounds; the state of an edge is its strength.
 
         Raises
         ------
         NotCompiledError
-            When the distance hands nothing over.
+            If the distance has no compiled form.
         """
         distance = handed_over(self.distance, "distance")
         bare = self.robust == "none"

@@ -1,6 +1,6 @@
-"""The contract of a protocol: what a node computes from its own and its neighbours' values.
+"""The interfaces of protocols, by which a node uses its own and its neighbours' values.
 
-A rule holds only its configuration. What a node remembers of its links goes in and comes out as the link state.
+A rule holds only its configuration. A node's memory of its links is passed in and returned as the link state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelswarm.arrays import Array
 
-# What protocols ask of training data before a run, so that their defaults suit every unit of the targets.
+# The facts about training data from which protocols compute defaults that suit every unit of the targets.
 
 
 class DataSize(Protocol):
@@ -24,17 +24,17 @@ class DataSize(Protocol):
 
     @property
     def typical_curvature(self) -> float:
-        """The loss's slope over the deviation of the targets: 2 for the squared loss in every unit; 2 for classes."""
+        """The loss's slope over the targets' standard deviation: 2 for the squared loss in any unit and for classes."""
         ...
 
     @property
     def unit(self) -> float:
-        """The size of a difference of functions that matters: the deviation of the targets; 1 for classes."""
+        """The scale of differences between functions: the standard deviation of the targets; 1 for classes."""
         ...
 
     @property
     def difference(self) -> float | None:
-        """Ratio of the nodes' own parts of the function to the noise, 0 if all nodes surely share one function.
+        """Ratio of the nodes' individual parts of the function to the noise; 0 if all nodes share one function.
 
         None for learners that take first-order steps.
         """
@@ -42,12 +42,12 @@ class DataSize(Protocol):
 
     @property
     def neighbors(self) -> float:
-        """The mean number of a node's neighbours."""
+        """The mean number of neighbours per node."""
         ...
 
 
 def significant(number: float) -> float:
-    """Round to three digits: a sample is not more precise.
+    """Round to three significant digits, the precision of a sample.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def significant(number: float) -> float:
     return float(f"{number:.3g}")
 
 
-# Whether a part fulfils a contract that not all of its kind fulfil.
+# Checks of optional interfaces.
 
 Contract = TypeVar("Contract")
 
@@ -87,11 +87,11 @@ class TreePlace(NamedTuple):
     Attributes
     ----------
     parent : int
-        The place of its parent among its neighbours, 0 to deg - 1; -1 at the root.
+        The index of its parent among its neighbours, 0 to deg - 1; -1 at the root.
     children : tuple of int
-        Those of its children.
+        The indices of its children among its neighbours.
     depth, deepest : int
-        The edges between the node and the root, and the most that any node of the part has.
+        The number of edges between the node and the root, and the largest such number in the part.
     """
 
     parent: int
@@ -111,32 +111,33 @@ class Neighborhood:
     neighbors : tuple of int
         Its neighbours' labels, sorted.
     distances : Array or None
-        Euclidean distances to the neighbours, (deg,), where nodes have locations.
+        Euclidean distances to the neighbours, (deg,), if nodes have locations.
     differences : Array or None
-        The true mean-square differences to the neighbours' targets at this node's inputs, (deg,), where known.
+        The true mean-square differences to the neighbours' targets at this node's inputs, (deg,), if known.
     curvature : float
         A bound on the second derivative of the node's loss; 0 if unbounded.
     batch_size : int
-        The samples b that the node draws in a round.
+        b, the number of samples that the node draws per round.
     degrees : tuple of int
-        The number of neighbours that each neighbour has, (deg,).
+        The number of neighbours of each neighbour, (deg,).
     edges : tuple of mapping
         The attributes of the edge to each neighbour, as the graph holds them, (deg,).
     batch_sizes : tuple of int
-        The samples that each neighbour draws in a round, (deg,).
+        The number of samples that each neighbour draws per round, (deg,).
     asks, asked : tuple of bool
-        In directed networks whether the node asks each neighbour, and is asked by it, (deg,); empty in others.
+        In directed networks, whether the node asks each neighbour, and whether each neighbour asks the node, (deg,);
+        empty in undirected networks.
     outputs : int
-        C, the values that a function has at a point.
+        C, the number of outputs of a function.
     distinct : float
-        The number of the node's different samples: infinite where its stream has no end, 0 where it has no data. Later
-        samples are rows that it has learned from.
+        The number of the node's distinct samples: infinite for an endless stream, 0 without data. Later samples repeat
+        rows from which the node has learned.
     key : tuple of int
         Two 32-bit words from the experiment's seed, from which nodes derive their keys of random numbers.
     nodes : int
-        V, the nodes of the network.
+        V, the number of nodes in the network.
     tree : TreePlace or None
-        The node's place in a spanning tree, for a `Spanning` rule alone.
+        The node's place in a spanning tree; only for a `Spanning` rule.
     """
 
     node: int
@@ -158,7 +159,7 @@ class Neighborhood:
 
     @property
     def weights(self) -> Array:
-        """The attribute "weight" of the edge to each neighbour, (deg,); 1 where an edge has none."""
+        """The attribute "weight" of the edge to each neighbour, (deg,); 1 by default."""
         found = [edge.get("weight", 1.0) for edge in self.edges]
         wrong = [weight for weight in found if not isinstance(weight, Real)]
         if wrong:
@@ -167,20 +168,20 @@ class Neighborhood:
 
     @property
     def mutual(self) -> bool:
-        """Whether both ends of every edge ask."""
+        """Whether both ends of every edge ask each other."""
         return all(self.asks) and all(self.asked)
 
 
 class Pull(NamedTuple):
-    """How neighbours' values pull at a node's, by pairs of an edge and a point.
+    """The pull of neighbours' values on a node's values, for each pair of an edge and a point.
 
     Attributes
     ----------
     gradients : Array
-        The derivatives of the coupling by the node's values, (..., C).
+        The derivatives of the coupling with respect to the node's values, (..., C).
     curvatures : Array
-        Bounds on their second derivatives in the direction of the neighbour's values, (...), finite. Both ends of an
-        edge must have the same at a point, or the limit on what implicit steps move does not hold for the network.
+        Bounds on the second derivatives of the coupling in the direction of the neighbour's values, (...), finite. Both
+        ends of an edge must use the same bound at a point; otherwise implicit steps may diverge in the network.
     """
 
     gradients: Array
@@ -188,9 +189,9 @@ class Pull(NamedTuple):
 
 
 class LinkRecord(NamedTuple):
-    """The recorded columns of a node's directed edges, each (deg,); NaN where the rule has no such column.
+    """The recorded columns of a node's directed edges, each (deg,); NaN if the rule has no such column.
 
-    ``weights`` are the neighbours' weights, from 0 to 1, for a rule that may leave some out; None for others.
+    ``weights`` are the neighbours' weights, from 0 to 1, for a rule that may ignore neighbours; None for other rules.
     """
 
     tolerances: Array
@@ -200,7 +201,7 @@ class LinkRecord(NamedTuple):
 
 @cache
 def nothing_of(degree: int) -> LinkRecord:
-    """Return NaN for ``count`` edges, the same arrays for all nodes of this degree."""
+    """Return NaN for ``degree`` edges; all nodes of this degree share the arrays."""
     nan = np.full(degree, np.nan)
     nan.flags.writeable = False
     return LinkRecord(nan, nan)
@@ -215,16 +216,16 @@ class BatchLimits(NamedTuple):
 
 @runtime_checkable
 class Strengthened(Protocol):
-    """A rule or a learner with keys that make it pull harder, which are named where functions grow without bound."""
+    """A rule or a learner with keys that scale the coupling; messages name them if functions grow without bound."""
 
     @property
     def strengths(self) -> Mapping[str, float]:
-        """The keys with their values, not negative; infinity for a missing bound."""
+        """The keys with their values, nonnegative; infinity for a missing bound."""
         ...
 
 
 def strengths_of(part: object) -> Mapping[str, float]:
-    """Return the keys that make a part pull harder, with their values."""
+    """Return the keys that scale a part's coupling, with their values."""
     return part.strengths if fulfils(part, Strengthened) else {}
 
 
@@ -234,12 +235,12 @@ class Requiring(Protocol):
 
     @property
     def requires(self) -> str | None:
-        """The key to set on other links, with the reason; None for a form that is sound there too."""
+        """The key to set on other links, with the reason; None if the rule is sound on all links."""
         ...
 
 
 def requirement_of(part: object) -> str | None:
-    """Return the key to set where messages are lost, late or rounded; None for a part that is sound there."""
+    """Return the key to set if messages may be lost, late or rounded; None if the part is sound there."""
     return part.requires if fulfils(part, Requiring) else None
 
 
@@ -249,7 +250,7 @@ class Accumulating(Protocol):
 
     @property
     def least_bits(self) -> int:
-        """The least bits of a number with which their sum stays small."""
+        """The smallest number of bits per number with which the accumulated error stays small."""
         ...
 
 
@@ -267,27 +268,27 @@ class Spanning(Protocol):
 
     @property
     def spans(self) -> bool:
-        """Whether they do."""
+        """Whether messages travel over a spanning tree."""
         ...
 
 
 def spans(part: object) -> bool:
-    """Tell whether messages travel over a spanning tree; by default they do not."""
+    """Return whether messages travel over a spanning tree; False by default."""
     return part.spans if fulfils(part, Spanning) else False
 
 
 @runtime_checkable
 class Periodic(Protocol):
-    """A rule that sends in some rounds only."""
+    """A rule that sends only in some rounds."""
 
     @property
     def every(self) -> int:
-        """The rounds from one message to the next, at least 1."""
+        """The number of rounds from one message to the next, at least 1."""
         ...
 
 
 def every_of(part: object) -> int:
-    """Return the rounds from one message to the next; 1 by default."""
+    """Return the number of rounds from one message to the next; 1 by default."""
     return part.every if fulfils(part, Periodic) else 1
 
 
@@ -297,12 +298,12 @@ class Joint(Protocol):
 
     @property
     def pairwise(self) -> bool:
-        """Whether a pull is the opposite of the pull on the neighbour, up to a factor, and bounded by its curvature."""
+        """Whether the two ends' pulls are opposite up to a factor, and bounded by their curvature."""
         ...
 
 
 def is_pairwise(part: object) -> bool:
-    """Tell whether neighbours pull pair by pair, which is the default."""
+    """Return whether neighbours pull pair by pair; True by default."""
     return part.pairwise if fulfils(part, Joint) else True
 
 
@@ -321,7 +322,7 @@ class Judging(Protocol):
 
     @property
     def judges(self) -> bool:
-        """Whether answers are judged. ``coupling_gradient`` is then given NaN for missing answers."""
+        """Whether answers are judged. If so, ``coupling_gradient`` receives NaN for missing answers."""
         ...
 
     def judge(
@@ -333,11 +334,11 @@ class Judging(Protocol):
         curvature: float,
         round: int,
     ) -> Any:
-        """Return the link state with which the answers of a round pull.
+        """Return the link state to be used with a round's answers.
 
-        ``differences`` (deg,) are the mean squared differences to them at the node's samples, NaN without an answer.
-        ``excess_loss`` is that of :meth:`Rule.advance`. ``zero_loss`` is the mean loss there of the function 0, with
-        which a node begins. ``curvature`` bounds the loss's second derivative; 0 where nothing does.
+        ``differences`` (deg,) are the mean squared differences to the answers at the node's samples, NaN without an
+        answer. ``excess_loss`` is as in :meth:`Rule.advance`. ``zero_loss`` is the mean loss of the initial function 0
+        at the samples. ``curvature`` bounds the loss's second derivative; 0 means no bound.
         """
         ...
 
@@ -351,17 +352,17 @@ class Exchange(Protocol):
 
     @property
     def form(self) -> AnyForm:
-        """The samples that couple two nodes: the node's own, or both ends'; "parameters" where vectors are sent."""
+        """The samples that couple two nodes: the node's own, or both ends'; "parameters" if vectors are sent."""
         ...
 
     @property
     def step(self) -> Step:
-        """Whether neighbours' pulls, or a quadratic loss, are taken at the new function or at the old one."""
+        """Whether neighbours' pulls, or a quadratic loss, are evaluated at the new function or at the old function."""
         ...
 
     @property
     def communicates(self) -> bool:
-        """Whether neighbours exchange anything at all."""
+        """Whether neighbours exchange messages."""
         ...
 
     @property
@@ -371,12 +372,12 @@ class Exchange(Protocol):
 
     @property
     def averaged(self) -> bool:
-        """Whether that learner takes one step a round on all samples together, and not one for each node's batch."""
+        """Whether the pooled learner takes one step per round on all samples, instead of one per node's batch."""
         ...
 
     @property
     def offline(self) -> BatchLimits | None:
-        """The limits of the solver if that learner is fitted after the last round; None if it learns in rounds."""
+        """The solver's limits if the pooled learner is fitted after the last round; None if it learns in rounds."""
         ...
 
     @property
@@ -404,7 +405,7 @@ def recorded(rule: Exchange, links: Any, degree: int) -> LinkRecord:
     Raises
     ------
     ValueError
-        It returned no `LinkRecord`, or one of another number of edges.
+        If ``rule.record`` returns no `LinkRecord`, or one for another number of edges.
     """
     found: Any = rule.record(links, degree)
     must = f"LinkRecord(tolerances, duals), each of shape {(degree,)}"
@@ -420,7 +421,7 @@ def recorded(rule: Exchange, links: Any, degree: int) -> LinkRecord:
 
 
 def take_published(part: Any) -> None:
-    """Give the keys of a protocol that is ``as_published`` the papers' values, which their metadata hold."""
+    """If a protocol is ``as_published``, set its keys to the papers' values, which are in the fields' metadata."""
     if part.as_published:
         for key in fields(part):
             if "as_published" in key.metadata:
@@ -428,7 +429,7 @@ def take_published(part: Any) -> None:
 
 
 class SendsVectors:
-    """The common declarations of protocols that send neither points nor values, nor dual variables of edges."""
+    """The common declarations of protocols that send vectors: no points, no values, no dual variables of edges."""
 
     form: ClassVar[AnyForm] = "parameters"
     communicates: ClassVar[bool] = True
@@ -439,7 +440,7 @@ class SendsVectors:
     compares_losses: ClassVar[bool] = False
 
     def duals(self, state: Any) -> None:
-        """Return no dual variables: where there are any, they belong to the node, not to an edge."""
+        """Return no dual variables: such variables, if any, belong to the node, not to an edge."""
 
     def record(self, state: Any, degree: int) -> LinkRecord:
         """Return NaN for every edge."""
@@ -450,32 +451,32 @@ class Rule(Exchange, Protocol):
     """A protocol of points and function values, as one node runs it."""
 
     def init(self, neighborhood: Neighborhood) -> Any:
-        """Return the link state before the first round; raises ValueError where the rule cannot work."""
+        """Return the link state before the first round; raises ValueError if the rule cannot work."""
         ...
 
     def coupling_gradient(self, links: Any, own: Array, answers: Array) -> Pull:
         """Return the pull of each neighbour at the node's own samples: gradients (deg, b, C), curvatures (deg, b).
 
-        ``own`` (b, C) are the node's values, ``answers`` (deg, b, C) the neighbours'.
+        ``own`` (b, C) are the node's values, ``answers`` (deg, b, C) are the neighbours' values.
         """
         ...
 
     def coupling_gradient_at_neighbor(self, links: Any, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
-        """Return the pull at one neighbour's samples: gradients (b_j, C), curvatures (b_j,); the symmetric form asks.
+        """Return the pull at one neighbour's samples, for the symmetric form: gradients (b_j, C), curvatures (b_j,).
 
-        ``neighbor`` is the neighbour's place among this node's, 0 to deg - 1; ``mine`` (b_j, C) are this node's values
-        there, ``theirs`` the neighbour's own, ``dual`` its dual variable mu_ji.
+        ``neighbor`` is the neighbour's index, 0 to deg - 1. ``mine`` (b_j, C) are this node's values at the samples,
+        ``theirs`` the neighbour's values, and ``dual`` is the neighbour's dual variable mu_ji.
         """
         ...
 
     def advance(self, links: Any, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> Any:
         """Return the next link state from this round's mean constraint values ``constraint_values`` (deg,).
 
-        An edge whose constraint value is NaN has no answer in this round: its state does not change.
+        A constraint value of NaN means no answer in this round: the state of that edge does not change.
 
-        ``excess_loss`` (deg,) is the mean loss of the neighbours' values minus that of its own, at its samples; NaN
-        where the node has learned from these samples before.
-        ``eta`` is the size of the node's step, times the share of the batch that has samples.
+        ``excess_loss`` (deg,) is the mean loss of each neighbour's values minus that of the node's own values, at the
+        node's samples; NaN if the node has already learned from these samples. ``eta`` is the node's step size times
+        the fraction of the batch that has samples.
         """
         ...
 
@@ -486,17 +487,17 @@ class Predictions(NamedTuple):
     Attributes
     ----------
     values : Array
-        Their values, (K, n, C).
+        The copies' values, (K, n, C).
     losses : Array
-        The sums of their losses, (K,).
+        The sums of the copies' losses, (K,).
     mixture : Array
         The values of the mixture, (n, C).
     gradients : Array
-        The loss's derivatives at these, (n, C).
+        The loss's derivatives at the mixture's values, (n, C).
     curvature : float
-        A bound on its second derivative; 0 if unbounded.
+        A bound on the loss's second derivative; 0 if unbounded.
     numbers : bool
-        Whether the targets are numbers, and not classes.
+        Whether the targets are numbers, not classes.
     """
 
     values: Array
@@ -509,7 +510,7 @@ class Predictions(NamedTuple):
 
 @runtime_checkable
 class StackedRule(Exchange, Protocol):
-    """A protocol under which a node has several copies of its learner, each with a protocol of its own."""
+    """A protocol under which a node has several copies of its learner, each with its own protocol."""
 
     @property
     def members(self) -> Sequence[Rule]:
@@ -517,36 +518,36 @@ class StackedRule(Exchange, Protocol):
         ...
 
     def begin(self, neighborhood: Neighborhood) -> Any:
-        """Return a node's state before the first round; raises ValueError where the rule cannot work."""
+        """Return a node's state before the first round; raises ValueError if the rule cannot work."""
         ...
 
     def learn(self, state: Any, seen: Predictions) -> Any:
-        """Return its state after the samples of a round."""
+        """Return the node's state after the samples of a round."""
         ...
 
     def send(self, state: Any) -> Array:
-        """Return the numbers that its neighbours receive, (K,)."""
+        """Return the numbers to send to all neighbours, (K,)."""
         ...
 
     def receive(self, state: Any, sent: Array) -> Any:
-        """Return its state after it has received its neighbours' numbers, (deg, K)."""
+        """Return the node's state after its neighbours' numbers have arrived, (deg, K)."""
         ...
 
     def mixture_weights(self, state: Any) -> Array:
-        """Return the mixture weights of the copies in the node's function, (K,), not negative, with the sum 1."""
+        """Return the mixture weights of the copies in the node's function, (K,), nonnegative, with the sum 1."""
         ...
 
 
-# Which keys decide how well a part learns, so that each row of a comparison is given values of its own for them.
+# The keys that determine a part's error, to be tuned separately for each row of a comparison.
 
 
 @runtime_checkable
 class Tunable(Protocol):
-    """A learner or a protocol with keys that its error depends on, to be tuned for each row of a comparison."""
+    """A learner or a protocol that names the keys to be tuned for each row of a comparison."""
 
     @property
     def tuned_by(self) -> tuple[str, ...]:
-        """The keys: positive numbers, or schedules and tolerances that hold one."""
+        """The keys; their values are positive numbers, or schedules and tolerances that contain one."""
         ...
 
 
@@ -556,12 +557,12 @@ class DeclaresSteps(Protocol):
 
     @property
     def takes_steps(self) -> bool:
-        """Whether they do; False where the protocol solves for the weights."""
+        """Whether nodes learn by their learner's steps; False if the protocol solves for the weights."""
         ...
 
 
 def tuned_by(part: object) -> tuple[str, ...] | None:
-    """Return the keys that a part is tuned by; None without a declaration.
+    """Return the keys to be tuned of a part; None without a declaration.
 
     Examples
     --------
@@ -574,7 +575,7 @@ def tuned_by(part: object) -> tuple[str, ...] | None:
 
 
 def takes_steps(rule: Any) -> bool:
-    """Tell whether nodes learn by their learner's steps, which is the default of protocols.
+    """Return whether nodes learn by their learner's steps; True by default.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Controls for comparisons: no cooperation, all data in one place, all data everywhere."""
+"""Baselines for comparisons: no cooperation, all data in one place, all data everywhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernelswarm.ranges import Range, Ranged, check_ranges
 
 
 class Alone:
-    """What protocols without messages have in common: no links, and no pull."""
+    """The common part of protocols without messages: no link state, and no pull."""
 
     form: ClassVar[Form] = "one_sided"
     communicates: ClassVar[bool] = False
@@ -55,14 +55,15 @@ class Alone:
 
 @dataclass(frozen=True)
 class Isolated(Alone):
-    """Each node minimises its own risk and sends nothing: the control at penalty c = 0.
+    """Each node minimises its own risk and sends nothing: the baseline with penalty c = 0.
 
     Parameters
     ----------
     step : {"implicit", "explicit"}
-        Whether a loss that has a second derivative is taken at the new function or at the old one, as published.
+        Whether a loss with a second derivative is evaluated at the new function ("implicit") or, as published, at the
+        old function.
     as_published : bool
-        The papers' explicit step in one key; it goes before ``step``.
+        Whether to take the papers' explicit step; overrides ``step``.
     """
 
     step: Step = field(default="implicit", metadata={"as_published": "explicit"})
@@ -76,29 +77,31 @@ class Isolated(Alone):
 
     @property
     def averaged(self) -> bool:
-        """Never: every node has a learner of its own."""
+        """False: every node has its own learner."""
         return False
 
 
-# One learner that sees every node's samples: the clairvoyant control.
+# One learner with the samples of all nodes.
 
 
 @dataclass(frozen=True)
 class Centralized(Isolated):
-    """A single learner sees the samples of all nodes: the control with all data in one place.
+    """A single learner with the samples of all nodes: the baseline with all data in one place.
 
-    In a round it takes V steps, one on each node's mini-batch of b samples, as the nodes would, in their order. Once a
-    node's data is used up the others' fills its place, so that every sample weighs the same. With the same step size as
-    the nodes it follows the latest samples and keeps their noise: the step size "auto" is V^(3/4) times smaller for it.
+    In a round it takes V steps, one on each node's mini-batch of b samples, in the order of the nodes. Once a node's
+    data is used up, other nodes' samples take its place, so that all samples have the same weight. With the nodes' step
+    size the learner would follow the noise of the latest samples; "auto" is therefore V^(3/4) times smaller for it.
 
     Parameters
     ----------
     step : {"implicit", "explicit"}
-        Whether a loss that has a second derivative is taken at the new function or at the old one, as published.
+        Whether a loss with a second derivative is evaluated at the new function ("implicit") or, as published, at the
+        old function.
     as_published : bool
-        The papers' explicit step in one key; it goes before ``step``.
+        Whether to take the papers' explicit step; overrides ``step``.
     averaged : bool
-        Take one step a round, on all V b samples together, each of weight eta / (V b): 1 / V of its weight at a node.
+        Whether to take one step per round on all V b samples, each with the weight eta / (V b): 1 / V of its weight at
+        a node.
     """
 
     averaged: bool = False
@@ -106,24 +109,25 @@ class Centralized(Isolated):
     pooled: ClassVar[bool] = True
 
 
-# What a batch solver reaches on all data of the run: the row that a comparison is held against.
+# A batch solver on all data of the run: the reference row of a comparison.
 
 
 @dataclass(frozen=True)
 class Batch(Alone, Ranged):
     """No rounds: at the end of the run a batch solver fits a single function to the samples of all nodes.
 
-    It minimises ``mean_n l(f(x_n), y_n) + lambda / 2 ||f||^2`` over the kernel expansions on the landmarks, with the
-    experiment's loss and kernel, and chooses lambda by cross-validation on those samples. With no more samples than
-    landmarks every sample is one, and the solution is exact.
+    It minimises ``mean_n l(f(x_n), y_n) + lambda / 2 ||f||^2`` over kernel expansions on the landmarks, with the
+    experiment's loss and kernel, and chooses lambda by cross-validation on the samples. If there are at most as many
+    samples as ``landmarks``, every sample is a landmark, and the solution is exact.
 
     Parameters
     ----------
     rows : int
-        The largest number of samples that are fitted: of more, an even, seeded choice from all nodes. At least 2.
+        The largest number of samples to fit, at least 2. From more samples, an even, seeded selection from all nodes is
+        fitted.
     landmarks : int
-        The largest number of points of the expansion, chosen among those samples. At least 1; seconds grow with its
-        square.
+        The largest number of points of the expansion, chosen among the fitted samples, at least 1. The time grows with
+        its square.
     """
 
     rows: int = 20_000
@@ -144,31 +148,32 @@ class Batch(Alone, Ranged):
         return BatchLimits(self.rows, self.landmarks)
 
 
-# Every sample to every node, once: a null that a protocol has to be held against.
+# Every sample to every node, once: a baseline for protocols.
 
 
 @dataclass(frozen=True)
 class Flooding(Isolated):
-    """A null: every sample travels to every node, once over each edge of a spanning tree, and each learns from all.
+    """A baseline: every sample travels over a spanning tree to every node, and every node learns from all samples.
 
-    In a round a node learns from its own samples and then from the newly arrived samples, nearer nodes' first, with
-    a step of its learner for each node's mini-batch; and it passes the arrived samples on. A sample travels one hop a
-    round. So all V nodes learn from all samples, as the one learner of `centralized` does, delayed by up to as many
-    rounds as the tree has hops.
+    In a round a node learns from its own samples, then from the newly arrived samples, those of nearer nodes first,
+    with one step of its learner for each node's mini-batch. Then it forwards the arrived samples. A sample travels one
+    hop per round. All V nodes thus learn from all samples, like the learner of `centralized`, with a delay of up to the
+    tree's diameter in rounds.
 
-    It sends p inputs and q targets of each sample over each of the tree's V - 1 edges; in a network of several parts
-    each has a tree. It needs links and nodes that never fail. Samples leave their node, and targets that differ between
-    nodes are learned as if they were one.
+    Each sample's p inputs and q targets are sent once over each of the tree's V - 1 edges; each connected part of the
+    network has its own tree. Links and nodes must never fail. Samples leave their node. If targets differ between
+    nodes, one common function is learned.
 
     Parameters
     ----------
     share : float
-        The share of each node's samples that travel, a random choice, above 0, at most 1; the node itself learns from
-        all.
+        The fraction of each node's samples that are sent, chosen at random, in (0, 1]; the node itself learns from all
+        of its samples.
     step : {"implicit", "explicit"}
-        Whether a loss that has a second derivative is taken at the new function or at the old one, as published.
+        Whether a loss with a second derivative is evaluated at the new function ("implicit") or, as published, at the
+        old function.
     as_published : bool
-        The papers' explicit step in one key; it goes before ``step``.
+        Whether to take the papers' explicit step; overrides ``step``.
     """
 
     share: float = 1.0
@@ -183,5 +188,5 @@ class Flooding(Isolated):
 
 
 def flooded_share(part: object) -> float:
-    """Return the share of samples that travel to all nodes; 0 for other protocols."""
+    """Return the fraction of samples that are sent to all nodes; 0 for other protocols."""
     return part.share if isinstance(part, Flooding) else 0.0

@@ -1,4 +1,4 @@
-"""The compiled arithmetic that the protocols share."""
+"""Compiled arithmetic shared by the protocols."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pull_back(strength: float, mine: Array, theirs: Array) -> Pull:
 
 @njit_no_refcount
 def difference(strength: float, mine: ReadOnly, theirs: ReadOnly, gradients: Array, curvatures: Array) -> None:
-    """Fill in the pull of half the squared difference, (b, C) and (b,): what :func:`pull_back` computes."""
+    """Fill in the pull of half the squared difference, (b, C) and (b,), the result of :func:`pull_back`."""
     for k in range(mine.shape[0]):
         curvatures[k] = strength
         for c in range(mine.shape[1]):
@@ -42,7 +42,7 @@ def mean_square_differences(own: Array, answers: ReadOnly) -> Array:
 
 @njit_no_refcount
 def mean_square_differences_in(own: ReadOnly, answers: ReadOnly, constraint_values: Array) -> None:
-    """Fill ``constraint_values`` (deg,) with what :func:`mean_square_differences` computes."""
+    """Fill ``constraint_values`` (deg,) with the result of :func:`mean_square_differences`."""
     degree, size, outputs = answers.shape
     for j in range(degree):
         total = 0.0
@@ -55,7 +55,7 @@ def mean_square_differences_in(own: ReadOnly, answers: ReadOnly, constraint_valu
 
 @njit_no_refcount
 def total(values: ReadOnly) -> float:
-    """Add ``values`` up from left to right; Python's own sum rounds differently from version to version."""
+    """Sum ``values`` from left to right; the rounding of Python's own sum depends on the version."""
     added = 0.0
     for value in values:
         added += value
@@ -119,7 +119,7 @@ def coupling_gradients_of(pull: Compiled, multiple: float) -> CouplingGradients:
 
 @njit_no_refcount
 def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> float:
-    """Fill the pull (C,) of the length of the difference; returns its bound."""
+    """Fill in the pull (C,) of the length of the difference; returns the bound."""
     square = 0.0
     for c in range(len(mine)):
         gradient[c] = mine[c] - theirs[c]
@@ -157,7 +157,7 @@ def mean_absolute_differences(own: Array, answers: Array, constraint_values: Arr
 
 @njit_no_refcount
 def _largest(values: Array) -> float:
-    """Return the largest of values (C,); numba's own maximum makes an array, for which references would be counted."""
+    """Return the largest of values (C,); numba's own maximum allocates an array, which needs reference counting."""
     largest = values[0]
     for c in range(1, len(values)):
         largest = max(largest, values[c])
@@ -166,7 +166,7 @@ def _largest(values: Array) -> float:
 
 @njit_no_refcount
 def _probabilities(values: Array, found: Array) -> None:
-    """Fill the softmax of values (C,), or of one value f the probability 1 / (1 + exp(-f))."""
+    """Fill in the softmax of values (C,); for a single value f, the probability 1 / (1 + exp(-f))."""
     if len(values) == 1:
         small = np.exp(-abs(values[0]))
         found[0] = (1.0 if values[0] >= 0.0 else small) / (1.0 + small)
@@ -199,7 +199,7 @@ def divergence(strength: float, mine: ReadOnly, theirs: ReadOnly, gradients: Arr
 
 @njit_no_refcount
 def _log_partition(values: Array) -> float:
-    """Compute ``log sum_c exp(f_c)`` of values (C,), of one value f ``log(1 + exp(f))``."""
+    """Compute ``log sum_c exp(f_c)`` of values (C,); for a single value f, ``log(1 + exp(f))``."""
     if len(values) == 1:
         return float(max(values[0], 0.0) + np.log1p(np.exp(-abs(values[0]))))
     largest, total = _largest(values), 0.0
@@ -220,35 +220,35 @@ def mean_divergences(own: Array, answers: Array, constraint_values: Array) -> No
             apart = _log_partition(own[k]) - _log_partition(answers[j, k])
             for c in range(outputs):
                 apart -= neighbors[c] * (own[k, c] - answers[j, k, c])
-            total += max(apart, 0.0)  # rounding may leave less
+            total += max(apart, 0.0)  # rounding may make it negative
         constraint_values[j] = total / size
 
 
 squared, whole_square = coupling_gradients_of(difference, 1.0), coupling_gradients_of(difference, 2.0)
-"""The functions for half the squared difference, and for the whole."""
+"""The functions for half the squared difference, and for the squared difference."""
 
 absolute, kullback_leibler = coupling_gradients_of(length, 1.0), coupling_gradients_of(divergence, 1.0)
 
 
-# How far implicit steps let neighbours pull, and how far a node that listens follows its own samples.
+# The limit on neighbours' pulls in implicit steps, and the damping of a node's step on its own samples.
 
 OWN_STEP = 0.04
-"""The least ``rate kappa(x, x) l''`` to which listening to neighbours shortens the step on a node's own samples: what
-makes it an average of about 25 of them. A shorter one would only follow a change more slowly."""
+"""The least ``rate kappa(x, x) l''`` of a damped step on a node's own samples; it corresponds to an average over about
+25 samples. A shorter step would only follow changes more slowly."""
 
 
 @njit_no_refcount
 def pair_row_sums_in(gram: Array, size: int, degree: int, eta: float, row_sums: Array) -> None:
     """Fill ``row_sums`` (N,) with eta times the row sums of the pairs' inner products, at each of a node's points.
 
-    A pair is an edge and a point at which its ends are coupled. A node takes part in ``degree`` of them at each of its
-    own samples, the first ``size`` of the points, and in one at each neighbour's. With K the points' inner products
-    ``gram`` (N, N) the row sum of a pair at point m is
+    A pair consists of an edge and a point at which its ends are coupled. A node takes part in ``degree`` pairs at each
+    of its own samples, which are the first ``size`` points, and in one pair at each sample of a neighbour. With the
+    points' inner products K, ``gram`` (N, N), the row sum of a pair at point m is
 
         E[m] = eta (degree sum_{n own} |K[m, n]| + sum_{n others'} |K[m, n]|)
     """
     last = len(row_sums) - 1
-    for m in range(0, last + 1, 4):  # four sums beside each other; the last rows are repeated to fill up four
+    for m in range(0, last + 1, 4):  # four independent sums; the last row is repeated if needed
         a, b, c, d = m, min(m + 1, last), min(m + 2, last), min(m + 3, last)
         own = _row_sums(gram, a, b, c, d, 0, size)
         others = _row_sums(gram, a, b, c, d, size, last + 1)
@@ -260,7 +260,7 @@ def pair_row_sums_in(gram: Array, size: int, degree: int, eta: float, row_sums: 
 
 @inline_always
 def _row_sums(gram: Array, a: int, b: int, c: int, d: int, begin: int, end: int) -> tuple[float, float, float, float]:
-    """Sum the sizes of the entries of four rows from one column on and before another."""
+    """Sum the magnitudes of the entries of four rows in the columns from ``begin`` to ``end - 1``."""
     w, x, y, z = 0.0, 0.0, 0.0, 0.0
     for n in range(begin, end):
         w += abs(gram[a, n])
@@ -272,7 +272,7 @@ def _row_sums(gram: Array, a: int, b: int, c: int, d: int, begin: int, end: int)
 
 @njit_no_refcount
 def own_products(gram: Array, size: int) -> tuple[float, float]:
-    """Compute the mean of kappa(x, x) over the first ``size`` points, and that of their row sums; 0 for none."""
+    """Compute the means of kappa(x, x) and of the row sums over the first ``size`` points; 0 if there are none."""
     gain, reach = 0.0, 0.0
     for k in range(size):
         gain += gram[k, k]
@@ -283,39 +283,39 @@ def own_products(gram: Array, size: int) -> tuple[float, float]:
 
 @njit_no_refcount
 def limit(curvature: float, row_sum: float, batch_size: int) -> float:
-    """Compute the share of a pair's pull that implicit steps take, ``min(1, b / (r E))``.
+    """Compute the factor of a pair's pull in implicit steps, ``min(1, b / (r E))``.
 
-    With r the pair's curvature and E the sum of its row sums at both ends, the weight eta/b r share of every pair times
-    the row sum of all pairs' inner products is at most 1. By Gershgorin's theorem the network's coupling step is then
-    ``F - Q F`` with ``0 <= Q <= I``: it moves no two networks further apart, whatever the penalties.
+    r is the pair's curvature and E the sum of its row sums at both ends. With this factor, eta/b r times the factor
+    times the row sum of all pairs' inner products is at most 1 for every pair. By Gershgorin's theorem the network's
+    coupling step is then ``F - Q F`` with ``0 <= Q <= I``: it is nonexpansive for all penalties.
     """
     bound = curvature * row_sum
-    return batch_size / (batch_size if bound <= batch_size else bound)  # 1 where it is enough, without a branch
+    return batch_size / (batch_size if bound <= batch_size else bound)  # at most 1, without a branch
 
 
 @njit_no_refcount
 def gather_in(
     gradients: Array, curvatures: Array, row_sums: Array, batch_size: int, pulling: Array, begin: int, end: int
 ) -> tuple[float, float]:
-    """Add up the pulls of all neighbours at some of a node's points, each as far as its limit, in ``pulling`` (n, C).
+    """Sum the limited pulls of all neighbours at the points from ``begin`` to ``end - 1``, in ``pulling`` (n, C).
 
     Parameters
     ----------
     gradients, curvatures : Array
-        Those of each neighbour at each point, (deg, n, C) and (deg, n).
+        The pull of each neighbour at each point, (deg, n, C) and (deg, n).
     row_sums : Array
-        The sum of both ends' row sums, (deg, n); 0 where nothing is limited.
+        The sum of both ends' row sums, (deg, n); 0 for pulls without a limit.
     batch_size : int
         b.
     pulling : Array
-        (n, C), filled for the points asked for.
+        (n, C), filled in for these points.
     begin, end : int
-        Those from one on, and before another.
+        The first point, and the point after the last.
 
     Returns
     -------
     tuple of float
-        The largest curvature of a point, summed over its neighbours, before and after the limit on pairs.
+        The largest curvature at a point, summed over its neighbours, before and after the limit.
     """
     degree, _, outputs = gradients.shape
     largest, taken = 0.0, 0.0
@@ -335,7 +335,7 @@ def gather_in(
 
 @njit_no_refcount
 def clip_pulls(gradients: Array, curvatures: Array, row_sums: Array, batch_size: int) -> tuple[float, float]:
-    """Shorten the pulls at a neighbour's samples, (b, C), to their limits; returns as :func:`gather_in`."""
+    """Shorten the pulls at a neighbour's samples, (b, C), to their limits; returns the same as :func:`gather_in`."""
     size, outputs = gradients.shape
     largest, taken = 0.0, 0.0
     for k in range(size):
@@ -350,13 +350,13 @@ def clip_pulls(gradients: Array, curvatures: Array, row_sums: Array, batch_size:
 def step_damping(
     rate: float, gain: float, reach: float, curvature: float, coupling: float, order: int, samples: float
 ) -> float:
-    """Compute the part of its step that a node takes on its own samples while it listens to neighbours.
+    """Compute the damping factor of a node's step on its own samples under a coupling.
 
         share = 1 / (1 + rate rho r),    but    rate kappa l'' share >= min(rate kappa l'', max(OWN_STEP, 2 M / n))
 
-    The first is what a step that is implicit in the coupling too would take: the more a node listens, the more of its
-    own noise is averaged away before it is passed on. There is nothing to average over before n samples are more than
-    the function's M terms, so until then the step stays long.
+    The first formula is the factor of a step that is also implicit in the coupling: with a stronger coupling, a node
+    averages more of its own noise before it passes it on. While the number n of samples is not much larger than the
+    number M of the function's terms, averaging has no benefit, and the lower bound keeps the step long.
 
     Parameters
     ----------
@@ -365,15 +365,15 @@ def step_damping(
     gain : float
         kappa(x, x), the mean over the samples.
     reach : float
-        rho, the mean over the samples of ``sum_n |kappa(x_k, x_n)|``: what a mini-batch moves together.
+        rho, the mean over the samples of ``sum_n |kappa(x_k, x_n)|``: the joint effect of a mini-batch.
     curvature : float
-        l'', a bound; 1 in the place of 0.
+        l'', a bound on the loss's second derivative; 0 is treated as 1.
     coupling : float
         r, the coupling's curvature, summed over the neighbours.
     order : int
         M, the order of the function.
     samples : float
-        n, the samples that the node has seen, these included.
+        n, the number of samples that the node has seen, including the current ones.
     """
     whole = rate * gain * (curvature if curvature > 0.0 else 1.0)
     least = max(OWN_STEP, 2.0 * order / samples)

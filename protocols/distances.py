@@ -1,13 +1,13 @@
-"""Distances h(f_i(x), f_j(x)) that a penalty is put on: how neighbours' values pull at a node's.
+"""Distances h(f_i(x), f_j(x)) between neighbours' values, for penalties and constraints.
 
-SURVEY section III allows any convex h. A distance gives, for strength c, the pull c dh and a bound r on it that both
-ends of an edge find: with d = f_i(x) - f_j(x) the pull g has
+SURVEY section III allows any convex h. For a strength c a distance returns the pull g = c dh and a bound r, which is
+the same at both ends of an edge. With d = f_i(x) - f_j(x),
 
     r <g, d> >= ||g||^2
 
-so that a step of ``g / r`` towards the neighbour, or less, ends no further from any network in agreement.
+so that a step of ``g / r`` or less towards the neighbour does not increase the distance to any consensus.
 
-Proximity constrains h_ij, which is a multiple of h, and its dual variables are the strengths.
+Proximity constrains h_ij, a multiple of h, with its dual variables as strengths.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class CompiledConstraint(NamedTuple):
 
 
 class CompiledDistance(NamedTuple):
-    """A distance for compiled rounds: functions as of `CompiledRule`, whose links are strengths, numbers[0] as well."""
+    """A distance for compiled rounds: functions as in `CompiledRule`; links[0] and numbers[0] are the strengths."""
 
     coupling_gradient: Compiled  # COUPLING_GRADIENT
     coupling_gradient_at_neighbor: Compiled  # COUPLING_GRADIENT_AT_NEIGHBOR
@@ -52,17 +52,17 @@ class CompiledDistance(NamedTuple):
 class Distance(Protocol):
     """A distance of two neighbours' values at a point.
 
-    With a property ``compiled -> CompiledDistance`` it is called in compiled rounds.
+    A distance with a property ``compiled -> CompiledDistance`` is called in compiled rounds.
     """
 
     @property
     def smooth(self) -> bool:
-        """Whether the bound on the pull is the same at all values, as explicit steps need."""
+        """Whether the bound on the pull is the same at all values, which explicit steps need."""
         ...
 
     @property
     def degree(self) -> int:
-        """The power of the values' unit in the unit of h, by which penalties are scaled."""
+        """The degree of h in the unit of the values, used to scale penalties."""
         ...
 
     def values(self, own: Array, other: Array) -> Array:
@@ -92,13 +92,15 @@ class ConstrainedDistance(Distance, Protocol):
         ...
 
     def growth(self, outputs: int) -> tuple[float, float]:
-        """Return (a, q) with ``E[h_ij] <= a E[||f_i - f_j||^2]^q``: tolerances that are squared differences, as learned
-        ones are, mean this much of h."""
+        """Return (a, q) with ``E[h_ij] <= a E[||f_i - f_j||^2]^q``.
+
+        It converts tolerances that are squared differences, such as learned tolerances, to the unit of h.
+        """
         ...
 
 
 def refuse_explicit(step: Step, distance: Distance) -> None:
-    """Raise ValueError where explicit steps would oscillate around the kink of a distance."""
+    """Raise ValueError if explicit steps would oscillate around the kink of a distance."""
     if step == "explicit" and not distance.smooth:
         raise RefusedKey(
             "distance",
@@ -151,9 +153,9 @@ class Squared:
 class Absolute:
     """The length of the difference, ``h = ||f_i - f_j||``, the absolute difference of one output.
 
-    Far neighbours pull no harder than near ones: nodes agree with the majority, not with the mean. The
-    bound is ``c / ||f_i - f_j||``, that of the parabola through the present values that lies above h, and needs
-    implicit steps. Where neighbours agree there is neither pull nor bound.
+    The pull does not grow with the difference: nodes agree with the majority, not with the mean. The bound is
+    ``c / ||f_i - f_j||``, the curvature of a parabola that touches h at the current difference and lies above it. It
+    needs implicit steps. If neighbours agree, pull and bound are 0.
     """
 
     smooth: ClassVar[bool] = False
@@ -166,7 +168,7 @@ class Absolute:
         return found
 
     def pull(self, own: Array, answers: Array, strengths: Array) -> Pull:
-        """Return ``c (f_i - f_j) / ||f_i - f_j||``, 0 where they are equal."""
+        """Return ``c (f_i - f_j) / ||f_i - f_j||``; 0 for equal values."""
         return _filled(absolute.coupling_gradient, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
@@ -191,12 +193,12 @@ class Absolute:
 class KullbackLeibler:
     """The Kullback-Leibler divergence of the class probabilities, ``h = sum_c p_jc log(p_jc / p_ic)``.
 
-    Not symmetrised: of the three divergences between p_i and p_j this one alone is convex in f_i, and has a bounded
+    It is not symmetrised: of the three divergences between p_i and p_j only this one is convex in f_i and has a bounded
     pull.
 
-    p is the softmax of f, and (1 - s, s) with s = 1 / (1 + exp(-f)) of a single output. The neighbour's probabilities
-    are soft labels: the pull is ``c (p_i - p_j)``, the opposite of the neighbour's. A common offset of
-    all classes in f does not change. The bound is c / 2, for one output c / 4.
+    p is the softmax of f; for a single output p = (1 - s, s) with s = 1 / (1 + exp(-f)). The neighbour's probabilities
+    act as soft labels: the pull is ``c (p_i - p_j)``, the opposite of the neighbour's pull. A common offset of all
+    classes in f is not changed. The bound is c / 2, or c / 4 for one output.
     """
 
     smooth: ClassVar[bool] = True
@@ -223,7 +225,7 @@ class KullbackLeibler:
         return _mean(mean_divergences, own, answers)
 
     def growth(self, outputs: int) -> tuple[float, float]:
-        """Return (1/4, 1), of one output (1/8, 1): half the bound on the second derivative."""
+        """Return (1/4, 1), or (1/8, 1) for one output: half the bound on the second derivative."""
         return (0.125 if outputs == 1 else 0.25), 1.0
 
     @property

@@ -1,4 +1,4 @@
-"""A distance whose pull is a function of arrays: what numba compiles runs in compiled rounds, else it is called."""
+"""Distances whose pull is a numpy function: numba compiles it if possible, otherwise Python calls it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,15 +17,16 @@ from kernelswarm.protocols.coupling import CouplingGradients, coupling_gradients
 from kernelswarm.protocols.distances import CompiledDistance
 
 Slopes = Callable[..., tuple[Array, Array]]
-"""``slopes(keys, own, other)`` returns dh by the own values (b, C) and the bound on the pull (b,), from (b, C) each."""
+"""``slopes(keys, own, other)``, from (b, C) each, returns the derivatives of h by the own values, (b, C), and bounds on
+the pull, (b,)."""
 
 
 @dataclass(frozen=True)
 class NumpyDistance:
-    """A distance that a subclass gives as ``slopes(keys, own, other)``, and as ``values`` (`Distance`).
+    """A distance that a subclass defines by ``slopes(keys, own, other)`` and ``values`` (see `Distance`).
 
-    A subclass is a frozen dataclass; ``keys`` are its fields in their order, as numbers. Each value of them is compiled
-    anew, and kept on the disk.
+    A subclass is a frozen dataclass; ``keys`` are its fields in order, as numbers. For each value of the keys the
+    functions are compiled again, and cached on disk.
     """
 
     smooth: ClassVar[bool] = True
@@ -33,7 +34,7 @@ class NumpyDistance:
     slopes: ClassVar[Slopes]
 
     def __init_subclass__(cls) -> None:
-        """Let each class with slopes have the property ``compiled`` of its own."""
+        """Give each class with ``slopes`` its own property ``compiled``."""
         if "slopes" in vars(cls):
             cls.compiled = property(_compiled)  # type: ignore[attr-defined]
 
@@ -59,7 +60,7 @@ class NumpyDistance:
 
 @cache
 def _moves(slopes: Slopes, keys: tuple[float, ...]) -> tuple[Slopes, CouplingGradients | None, str]:
-    """Return the slopes, compiled where that can be, and the pull around them or why there is none."""
+    """Return the slopes, compiled if possible, and the pull around them, or the reason why there is none."""
     compiled = cached_njit(with_helpers(slopes))
 
     @cached_njit
@@ -84,7 +85,7 @@ def _compiled(distance: NumpyDistance) -> CompiledDistance:
     Raises
     ------
     NotCompiledError
-        numba does not compile it; the text has the line.
+        If numba does not compile it; the message names the line.
     """
     _, functions, obstacle = _moves(type(distance).slopes, distance.keys)
     if functions is None:

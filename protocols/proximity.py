@@ -47,22 +47,21 @@ from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 LARGEST = 1e150
-"""A bound on the root of a resolved dual step, whose square would overflow for tiny targets."""
+"""An upper bound on the root of a resolved dual step; without it the square would overflow for tiny targets."""
 
 SAME = 1.0, 1.0
-"""The growth of a distance that is the squared difference."""
+"""The growth of the squared difference itself."""
 
 
 class Allowed(NamedTuple):
-    """Learned tolerances, squared differences, in the unit of another distance."""
+    """Learned tolerances, converted from squared differences to the unit of another distance."""
 
     values: Array
     growth: float
 
 
 class ProximityState(NamedTuple):
-    """The dual variables of the directed edges that the node owns, (deg,), and their tolerances; with a defence its
-    rows, (7, deg)."""
+    """The dual variables of the node's directed edges, (deg,), the tolerances, and the rows of a defence, (7, deg)."""
 
     duals: Array
     tolerances: ToleranceState
@@ -80,54 +79,56 @@ class Proximity(Defended):
     """Neighbours stay within a tolerance of one another, ``E[h_ij] <= gamma_ij`` with ``h_ij = ||f_i(x_i) -
     f_j(x_i)||^2``, or another distance.
 
-    Primal step (SURVEY eq. 19): the gradient coefficient at node i's sample is ``sum_j 2 mu_ij (f_i(x) - f_j(x))``,
-    generally ``sum_j mu_ij h_ij'``. Dual step (SURVEY eq. 20), with the functions of time t in both, and adaptive
-    tolerances that have already taken in what time t's fresh samples say:
+    The distance h_ij can be replaced. In the primal step (SURVEY eq. 19) the gradient coefficient at node i's sample is
+    ``sum_j 2 mu_ij (f_i(x) - f_j(x))``, for another distance ``sum_j mu_ij h_ij'``. The dual step (SURVEY eq. 20) is
 
         mu_ij <- max(0, (1 - delta eta^2) mu_ij + d eta (mean_k h_ij - gamma_ij))
 
-    where d, ``dual_step``, is 1 as published. h_ij is in the targets' unit squared, so with d = 1 the same data in
-    another unit are coupled differently; "auto" takes d from the data. The dual variable mu_ij belongs to the directed
-    edge (i, j) and to node i. In the symmetric form f_i also takes the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at its
-    neighbours' samples.
+    Both steps use the functions of time t; adaptive tolerances are first updated with the new samples of time t. d is
+    ``dual_step``; it is 1 in the paper. h_ij is in the squared unit of the targets, so with d = 1 the coupling depends
+    on the unit; "auto" computes d from the data. The dual variable mu_ij belongs to the directed edge (i, j), owned by
+    node i. The symmetric form adds the terms ``2 mu_ji (f_i(x_j) - f_j(x_j))`` at the neighbours' samples.
 
-    A tolerance is in the unit of its distance. Those that are learned or true are squared differences g, and stand for
-    the largest mean h that goes with g: the root of g for ``absolute``, g / 4, of one output g / 8, for ``kl``.
+    A tolerance is in the unit of its distance. Learned and true tolerances are squared differences g; they are
+    converted to the largest mean h possible with g: sqrt(g) for ``absolute``, g / 4 for ``kl``, and g / 8 for ``kl``
+    with one output.
 
-    Where the tolerances adapt, ``mu_ij <= b / (2 eta deg_i)`` for the squared distance: the neighbours together then
-    never weigh more at a sample than the node's own function. Both functions' estimation errors are part of ``h_ij``,
-    so without that bound the dual variables grow as long as nodes learn, however well they agree.
+    With adaptive tolerances and the squared distance the dual variables are bounded, ``mu_ij <= b / (2 eta deg_i)``:
+    all neighbours together then have at most the weight of the node's own function at a sample. Without this bound the
+    dual variables would grow as long as nodes learn, because h_ij contains the estimation errors of both functions.
 
     Parameters
     ----------
     gamma : Tolerance
         ``adaptive``, a number for all edges, ``edges``, ``location`` or ``true``.
     delta : float
-        The dual regularization, not negative.
+        The dual regularization, nonnegative.
     form : {"symmetric", "one_sided"}
-        Terms at the node's own samples and at its neighbours', or, as published, at its own alone.
+        The coupling acts at the node's own and at its neighbours' samples ("symmetric"), or, as published, at its own
+        samples only ("one_sided").
     step : {"implicit", "explicit"}
-        Each pair of an edge and a point pulls as far as the network bears, and the loss is taken at the new function;
-        or, as published, both as they are at the old one, which large dual variables make diverge.
+        "implicit" limits the pull of each edge at each point to a stable length, and evaluates a quadratic loss at the
+        new function. "explicit", as published, evaluates both at the old function, and diverges for large dual
+        variables.
     dual_max : float
-        Dual variables are clipped to it; infinite by default. Where the tolerances adapt, the smaller bound counts.
+        The upper bound of dual variables; infinite by default. With adaptive tolerances the smaller bound applies.
     dual_step : float or "auto"
-        d, positive. "auto" is ``(r / (2 s))^2`` with s the standard deviation of the targets and r the loss's slope
-        over it, 1 / s^2 for the squared loss; 1 for classes, and where no data are looked at. For the absolute
-        distance that times s^2.
+        d, positive. "auto" is ``(r / (2 s))^2``, with the standard deviation s of the targets and the loss's slope
+        divided by s, r: 1 / s^2 for the squared loss. It is 1 for classes and without data. For the absolute distance
+        it is multiplied by s^2.
     distance : Distance
-        h_ij: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
+        h_ij: ``squared``, as published, ``absolute``, or, for classes, ``kl``.
     replay : float
-        r, the number of replayed points a round, drawn from the node's buffer of own and received points: a whole
-        number, or a rate below 1, the probability of one point. The coupling acts there as at samples, with the same
-        weight for each point.
+        r, the number of replayed points per round, drawn from the node's buffer of own and received points. It is an
+        integer, or a number below 1: the probability of replaying one point. The coupling acts at replayed points as at
+        samples, with the same weight.
     replay_buffer : int
-        The points that a node keeps to replay, at least 1.
+        The number of points that a node keeps for replay, at least 1.
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
-        The defence against faulty neighbours (:mod:`kernelswarm.protocols.robust`): ``true`` is ``trust``.
+        The defence against faulty neighbours (:mod:`kernelswarm.protocols.robust`); ``true`` means ``trust``.
     as_published : bool
-        The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``, and a
-        tolerance that adapts, which no paper has, becomes the constant 0.
+        Whether to take the paper's one-sided, explicit form; overrides ``form``, ``step`` and ``distance``, and
+        replaces an adaptive tolerance, which is not in the paper, by the constant 0.
     """
 
     gamma: Tolerance = field(
@@ -168,7 +169,7 @@ class Proximity(Defended):
 
     @property
     def sends_duals(self) -> bool:
-        """The symmetric form sends mu_ij, one scalar a round and directed edge."""
+        """Whether mu_ij is sent, one scalar per round and directed edge: in the symmetric form."""
         return self.form == "symmetric"
 
     @property
@@ -178,7 +179,7 @@ class Proximity(Defended):
 
     @property
     def strengths(self) -> dict[str, float]:
-        """The key that makes the coupling stronger, with its value."""
+        """The key that scales the coupling, with its value."""
         return {"dual_max": self.dual_max}
 
     @property
@@ -189,7 +190,7 @@ class Proximity(Defended):
     automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Proximity":
-        """Return the protocol with the dual step that suits a sample of the data."""
+        """Return the protocol with the dual step computed from a sample of the data."""
         unit = sample.unit ** (self.distance.degree - 1)
         root = min(sample.typical_curvature / (2.0 * unit), LARGEST)
         return replace(self, dual_step=significant(root**2))
@@ -215,8 +216,10 @@ class Proximity(Defended):
         return self.gamma.adapts and any(self._constrained.growth(outputs) != SAME for outputs in (1, 2))
 
     def coupling_gradient(self, links: ProximityState, own: Array, answers: Array) -> Pull:
-        """Return ``2 mu_ij (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures ``2 mu_ij``, where
-        h_ij is the squared difference."""
+        """Return each neighbour's pull at the node's samples.
+
+        For the squared difference the gradients are ``2 mu_ij (f_i - f_j)`` and the curvatures ``2 mu_ij``.
+        """
         strengths = self._constrained.multiple * links.duals
         if links.guard is None:
             return self.distance.pull(own, answers, strengths)
@@ -257,7 +260,7 @@ class Proximity(Defended):
     ) -> ProximityState:
         """Return the next dual variables, from tolerances updated by this round's excess losses.
 
-        With a defence an answer out of reach counts as none.
+        With a defence, answers out of reach are treated as missing.
         """
         if links.guard is not None:
             constraint_values = within_reach(links.guard, constraint_values)
@@ -287,12 +290,12 @@ class Proximity(Defended):
 
     @property
     def compiled(self) -> CompiledRule:
-        """The protocol's functions and numbers for compiled rounds: an edge keeps dual variable, tolerance and average.
+        """The protocol's functions and numbers for compiled rounds; an edge has dual variable, tolerance and average.
 
         Raises
         ------
         NotCompiledError
-            The tolerances adapt without a compiled function, or the distance has no compiled constraint.
+            If adaptive tolerances have no compiled function, or the distance has no compiled constraint.
         """
         tolerance = handed_over(self.gamma, "tolerance") if self.gamma.adapts else None
         constraint = handed_over(self.distance, "distance").constraint
@@ -372,7 +375,7 @@ def grow(squares: ReadOnly, growth: float, power: float, found: Array) -> None:
 def ascend(
     duals: Array, constraint_values: ReadOnly, tolerances: Array, decay: float, eta: float, bound: float
 ) -> None:
-    """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge where h is known."""
+    """Replace mu by ``min(bound, max(0, decay mu + eta (h - gamma)))`` for each edge with a known h."""
     for j in range(len(duals)):
         if math.isnan(constraint_values[j]):  # no answer
             continue
@@ -381,15 +384,15 @@ def ascend(
 
 @cached_njit
 def largest_dual(eta: float, batch_size: int, degree: int, growth: float = 1.0, power: float = 1.0) -> float:
-    """Compute ``b / (2 a eta deg)``, up to which dual variables grow where the tolerances are learned.
+    """Compute ``b / (2 a eta deg)``, the upper bound of dual variables with learned tolerances.
 
-    a and q are the growth of h_ij, so that ``2 a mu`` bounds the pull's second derivative if q is 1. For other q there
-    is no bound at all values, and dual variables are unbounded: implicit steps shorten too long pulls.
+    a and q are the growth of h_ij. If q = 1, ``2 a mu`` bounds the pull's second derivative. For other q there is no
+    such bound, and dual variables are unbounded; implicit steps shorten pulls that are too long.
 
-    With it on all edges ``(eta/b) sum_j 2 mu_ij = 1``. Where kappa(x, x) = 1, the implicit step at a single sample then
-    gives the neighbours' values together the weight of the node's own, and is
-    ``(1 + eta/b l'') / (2 + eta/b l'')`` times the step of a node alone: never less than half of it. In the
-    symmetric form neighbours' points near by take their part beside it.
+    If all edges are at the bound, ``(eta/b) sum_j 2 mu_ij = 1``. For kappa(x, x) = 1 the implicit step at a single
+    sample then gives all neighbours' values together the weight of the node's own value. It is
+    ``(1 + eta/b l'') / (2 + eta/b l'')`` times the step of an isolated node, which is at least half of that step. In
+    the symmetric form neighbours' samples nearby contribute in addition.
     """
     if power != 1.0:
         return float(np.inf)

@@ -10,7 +10,8 @@ from kernelswarm.protocols.contract import fulfils
 from kernelswarm.refused_key import RefusedKey
 
 BUFFER = 50
-"""Points that a node keeps to replay: more gain nothing, and spread more slowly in a large network."""
+"""The default number of points that a node keeps for replay; more have no benefit, and spread more slowly in large
+networks."""
 
 
 class Replay(NamedTuple):
@@ -19,9 +20,9 @@ class Replay(NamedTuple):
     Attributes
     ----------
     points : float
-        r, the points that it sends in a round besides its samples; below 1 the probability that it sends one.
+        r, the number of points sent per round in addition to the samples; below 1, the probability of sending one.
     buffer : int
-        The points that it keeps to draw these from.
+        The number of points kept, from which these are drawn.
     """
 
     points: float
@@ -39,12 +40,12 @@ class Replaying(Protocol):
 
     @property
     def replay(self) -> float:
-        """The points that a node replays in a round, or the probability of one."""
+        """The number of points that a node replays per round, or the probability of one."""
         ...
 
     @property
     def replay_buffer(self) -> int:
-        """The points that a node keeps."""
+        """The number of points that a node keeps."""
         ...
 
 
@@ -74,7 +75,7 @@ def check_replay(replay: float, buffer: int) -> None:
         raise RefusedKey("replay_buffer", f"= {buffer!r} must be at least 1: {BUFFER} is enough")
 
 
-# The key by which variances travel with values, so that values of surer neighbours become observations.
+# Variances sent with values, by which values of more certain neighbours become observations.
 
 
 @runtime_checkable
@@ -100,8 +101,10 @@ def certainty_of(rule: object) -> float:
 
 
 def check_certainty(certainty: float, limited: bool) -> None:
-    """Refuse values out of range with a RefusedKey; ``limited`` says whether the coupling is one of symmetric implicit
-    pulls by squared differences."""
+    """Refuse values out of range with a RefusedKey.
+
+    ``limited`` is whether the coupling has symmetric implicit pulls by squared differences.
+    """
     if certainty != 0.0 and not 1.0 < certainty < math.inf:
         raise RefusedKey(
             "certainty",

@@ -1,8 +1,8 @@
-"""What a node makes of its neighbours' answers where some neighbours may be faulty.
+"""Defences of a node against faulty neighbours.
 
-A defence puts another value in the place of each answer at the node's own points, where all neighbours answer. It also
-says how much each edge counts, and how far a neighbour may pull where it alone answers. It judges the answers of a
-round before they pull.
+At the node's own points, where all neighbours answer, a defence replaces each answer by an accepted value. It also sets
+the weight of each edge, and limits the pull at a neighbour's points, where that neighbour alone answers. It judges the
+answers of a round before they pull.
 """
 
 import math
@@ -22,19 +22,19 @@ Defence = Literal["none", "trimmed", "median", "clipped", "trust"]
 NONE, TRIMMED, MEDIAN, CLIPPED, TRUST = range(5)
 
 SHARE = 0.3
-"""The share of answers at a point that ``trimmed`` leaves out at each end: at least one of three or more."""
+"""The fraction of answers at a point that ``trimmed`` discards at each end; at least one of three or more answers."""
 
 DEVIATIONS = 2.0
-"""``trust`` leaves a neighbour out whose mean excess loss is this many standard errors above 0."""
+"""``trust`` ignores a neighbour whose mean excess loss is more than this many standard errors above 0."""
 
 ROUNDS = 3.0
-"""The number of rounds, by their weights, from which on the standard error is used."""
+"""The effective number of rounds from which on the standard error is used."""
 
 RATE = 0.01
-"""The least weight of a new round in the means: they remember some 200 rounds."""
+"""The smallest weight of a new round in the means, which then cover about 200 rounds."""
 
 REACH = 4.0
-"""How far a neighbour may differ from the node under every defence, over the largest distance of its targets from 0."""
+"""The largest accepted difference between neighbour and node, in units of the node's largest target magnitude."""
 
 MOST = (1.0 + REACH) ** 2
 """The largest excess loss in the means of ``trust``, in units of the largest loss of the function 0.
@@ -44,21 +44,21 @@ An answer just within reach of a node that predicts 0 has this squared loss."""
 COUNT, MEAN, SQUARE, WEIGHT, LOSS, BOUND, WITHIN = range(7)
 """The rows of an edge: the sum of the squared weights of rounds; the mean excess loss and its mean square, or the mean
 squared difference and the largest accepted difference; the weight of the edge; the largest loss of the function 0, the
-unit of excess losses; the reach of a neighbour; whether its last answer was within it, 1 or 0."""
+unit of excess losses; the reach of a neighbour; 1 if its last answer was within reach, else 0."""
 
 ROWS = 7
 RADIUS = SQUARE
 
 
 class Guarded(NamedTuple):
-    """The link state of a protocol with a defence: its own, and the rows of the defence (7, deg)."""
+    """The link state of a protocol with a defence: the protocol's own state, and the rows of the defence (7, deg)."""
 
     links: Array
     rows: Array
 
 
 def named(robust: Defence | bool) -> Defence:
-    """Return the defence by the value of the key: ``true`` is ``trust``."""
+    """Return the name of the defence; True stands for ``trust``, False for ``none``."""
     if isinstance(robust, bool):
         return "trust" if robust else "none"
     return robust
@@ -91,7 +91,8 @@ def code_of(robust: Defence | bool) -> int:
 def unknown(robust: Defence | bool, degree: int, distinct: float) -> Array:
     """Return the rows before the first round, (7, deg): every neighbour has the weight 1.
 
-    Nobody is within reach before a node's first sample. Everybody is where it has no ``distinct`` samples to judge by.
+    Before a node's first sample no neighbour is within reach. For a node without samples (``distinct`` = 0), which
+    cannot judge, all neighbours are.
     """
     rows = np.zeros((ROWS, degree))
     if named(robust) != "trust":
@@ -111,11 +112,11 @@ def guarded_pull(
     robust : str
         The defence; not "none".
     rows : Array
-        The rows of its neighbours, (7, deg).
+        The rows of the neighbours, (7, deg).
     own, answers : Array
         The node's values and the neighbours', (b, C) and (deg, b, C); NaN for missing answers.
     pull : callable
-        The pull of accepted answers.
+        Computes the pull of accepted answers.
     """
     replaced: Array = np.empty(answers.shape)
     replace_in(code_of(robust), rows, np.ascontiguousarray(own), np.ascontiguousarray(answers), replaced)
@@ -146,8 +147,11 @@ def judged(
     curvature: float,
     round: int,
 ) -> Array:
-    """Return the rows of a node's neighbours with the answers of a round, (7, deg), from the mean squared differences
-    to them and, for ``trust``, from their excess losses, (deg,); NaN without an answer."""
+    """Return the rows of a node's neighbours updated by the answers of a round, (7, deg).
+
+    ``differences`` (deg,) are the mean squared differences to the answers, and ``excess_loss`` (deg,), used by
+    ``trust``, the answers' excess losses; both are NaN without an answer.
+    """
     found = rows.copy()
     losses = NOTHING if excess_loss is None else excess_loss
     judge_in(code_of(robust), found, differences, losses, zero_loss, curvature, round)
@@ -158,13 +162,13 @@ NOTHING = np.zeros(0)
 
 
 def weights_of(robust: Defence | bool, rows: Array) -> Array | None:
-    """Return the weight of each neighbour, (deg,), under a defence that may leave some out; None under others."""
+    """Return the weight of each neighbour, (deg,), under ``trust``, which may ignore neighbours; otherwise None."""
     return rows[WEIGHT] if code_of(robust) == TRUST else None
 
 
 @cached_njit
 def within_reach(rows: ReadOnly, seen: ReadOnly) -> Array:
-    """Return the values seen of neighbours, (deg,), with NaN for neighbours out of reach."""
+    """Return the neighbours' values ``seen``, (deg,), with NaN for neighbours out of reach."""
     found = np.empty(len(seen))
     for j in range(len(seen)):
         found[j] = seen[j] if rows[WITHIN, j] > 0.0 else np.nan
@@ -185,9 +189,9 @@ def replace_in(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, repl
 
 @cached_njit
 def _trim(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
-    """Fill the mean of the middle answers, number by number, in place of all answers at a point, (deg, C).
+    """Replace all answers at a point, (deg, C), by the trimmed mean or the median of each number.
 
-    It is within reach. One answer alone is accepted as at a neighbour's point.
+    The result is clipped to the reach. A single answer is accepted as at a neighbour's point.
     """
     degree, outputs = answers.shape
     there = np.ones(degree, dtype=np.bool_)
@@ -219,7 +223,7 @@ def _trim(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced:
 
 @cached_njit
 def _accept(code: int, row: ReadOnly, own: ReadOnly, answer: ReadOnly, replaced: Array) -> None:
-    """Fill in the answer (C,) of a neighbour with its rows (7,): refused out of reach by ``trust``, else clipped."""
+    """Fill in a neighbour's accepted answer (C,): ``trust`` rejects answers out of reach; other defences clip them."""
     if code == TRUST:
         _clip(row[BOUND] if _length(own, answer) <= row[BOUND] else 0.0, own, answer, replaced)
     else:
@@ -236,8 +240,7 @@ def _length(own: ReadOnly, answer: ReadOnly) -> float:
 
 @cached_njit
 def _clip(radius: float, own: ReadOnly, answer: ReadOnly, replaced: Array) -> None:
-    """Fill in the answer (C,), moved to the largest accepted distance from the own value if it is farther; the own
-    value for an answer that is not finite."""
+    """Fill in the answer (C,), clipped to the distance ``radius`` from the own value; own if it is not finite."""
     length = _length(own, answer)
     for c in range(len(own)):
         if not length < np.inf:
@@ -305,8 +308,9 @@ def judge_in(
 def _measure_reach(code: int, rows: Array, loss: float, curvature: float) -> None:
     """Update the largest loss of the function 0, the unit of excess losses, and the reach of the neighbours.
 
-    A loss l with the second derivative l'' belongs to a target ``sqrt(2 l / l'')`` from 0, one without a bound on it to
-    a target l from 0. Targets are the node's own: no neighbour can widen its reach.
+    For a loss with the second derivative l'', the loss l of the function 0 corresponds to a target at the distance
+    ``sqrt(2 l / l'')`` from 0; for a loss without a second derivative, at the distance l. Only the node's own targets
+    are used, so that no neighbour can extend its reach.
     """
     largest = rows[LOSS, 0]
     if not loss > largest:
@@ -332,10 +336,10 @@ def _in_units(excess_loss: float, unit: float) -> float:
 
 @cached_njit
 def _is_worse(count: float, mean: float, square: float) -> bool:
-    """Tell whether a mean excess loss is significantly above 0.
+    """Return whether a mean excess loss is significantly above 0.
 
-    With weights that have the sum 1 and squares of the sum s, of independent numbers, the variance of their mean is
-    estimated without bias by ``(mean square - mean^2) s / (1 - s)``.
+    For independent numbers with weights of sum 1, whose squares have the sum s, an unbiased estimate of the variance of
+    the mean is ``(mean square - mean^2) s / (1 - s)``.
     """
     if not count * ROUNDS <= 1.0:
         return False
@@ -345,7 +349,7 @@ def _is_worse(count: float, mean: float, square: float) -> bool:
 
 @cached_njit
 def _learn_radius(rows: Array) -> None:
-    """Put the radius to the typical difference: the lower median over the neighbours of the root of the mean square."""
+    """Set the radius to the typical difference: the lower median over the neighbours of the root mean square."""
     known = np.empty(rows.shape[1])
     count = 0
     for j in range(rows.shape[1]):

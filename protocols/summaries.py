@@ -1,4 +1,4 @@
-"""Nodes pass on weighted means of their samples, and each fits its own function to all that it knows."""
+"""Nodes exchange weighted means of their samples, and each node fits its function to all means that it has."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, runtime_checkable
@@ -22,7 +22,7 @@ class SummaryRule(Exchange, Protocol):
     least: int
 
     def numbers(self, inputs: int, columns: int) -> int:
-        """Return how many numbers a cell has in a message: p inputs and so many columns of targets."""
+        """Return the number of numbers of a cell in a message, for p inputs and ``columns`` columns of targets."""
         ...
 
 
@@ -30,45 +30,46 @@ class SummaryRule(Exchange, Protocol):
 class Summaries(SendsVectors, Ranged):
     """Every node keeps weighted means of its own samples, the newest copies are gossiped, and each fits all it knows.
 
-    A node's samples are kept as cells: mean input, mean target, and number of samples n. A sample joins its nearest
-    cell where that is near, or where joining it costs less than joining the two cells that are cheapest to join. A cell
-    is published anew when n has grown by the factor 1 + growth. Of each cell every node keeps the newest copy. In a
-    round it passes at most one cell on to each neighbour: that whose weight has grown most since the neighbour had it,
-    and nothing where the neighbour is not known to lack any. So traffic falls as one over the rounds, nothing is
-    counted twice, and the order, loss, repetition and delay of messages do not matter in the end.
+    A node stores its samples in cells: mean input, mean target, and number of samples n. A sample joins its nearest
+    cell if that cell is near, or if this costs less than merging the two cells that are cheapest to merge. A cell is
+    published again when n has grown by the factor 1 + growth. Every node keeps the newest copy of each cell. In each
+    round it sends at most one cell to each neighbour: the cell whose weight has grown most since the neighbour's copy.
+    If the neighbour is not known to miss anything, nothing is sent. Traffic therefore falls as one over the rounds, no
+    sample is counted twice, and the order, loss, repetition and delay of messages do not change the final result.
 
-    All cells are observations with the variance sigma^2 / n. With ``relation = "learned"`` node i takes
+    All cells are observations with the variance sigma^2 / n. With ``relation = "learned"`` node i assumes
 
         f_j = g + d_j,    g ~ GP(0, a k),    d_j ~ GP(0, t_j k)
 
-    and finds the variance of d_j - d_i by the likelihood of node j's cells given its own. Its own share of the
-    differences is half of their median. A node that says something else than all others thereby counts for as little
-    as it differs, whatever it says. Noise and scale are those with the largest likelihood of the node's own cells.
+    and estimates the variance of d_j - d_i by the likelihood of node j's cells given its own cells. The variance of its
+    own difference d_i is half the median of these. A node that differs from all others thus has the less influence the
+    more it differs. Noise and scale maximise the likelihood of the node's own cells.
 
-    A message has p + C + 3 numbers, K counts in place of C for K classes: the origin's label, place and hops in one
-    number, the round in which the cell was published, and n are the three.
+    A message has p + C + 3 numbers, or p + K + 3 with K counts for K classes. The three numbers are the origin's label,
+    place and hops combined, the round in which the cell was published, and n.
 
     Parameters
     ----------
     cells : int
-        The largest number of cells of a node that travel, at least 2.
+        The largest number of a node's cells that are sent, at least 2.
     own : int
-        The largest number of cells of its own samples that a node fits itself, at least as many as travel.
+        The largest number of cells of its own samples that a node uses in its fit; at least as many as are sent.
     resolution : float
-        The distance, in lengths of the kernel, up to which a sample joins a cell whatever that costs, positive.
+        The distance, in length scales of the kernel, up to which a sample always joins a cell, positive.
     growth : float
-        How much the weight of a cell grows before it is published anew, positive: 1 is when it has doubled.
+        The relative growth of a cell's weight before it is published again, positive; 1 means doubling.
     repair : float or "auto"
-        The probability, in [0, 1], that a node without news repeats a random cell. "auto" is 0 on ideal links and .05
-        on others.
+        The probability, in [0, 1], that a node without new cells repeats a random cell. "auto" is 0 on ideal links and
+        .05 on other links.
     relation : {"learned", "one"}
-        Whether nodes may have functions of their own, or all have one.
+        Whether nodes may have different functions, or share one function.
     reach : int
-        The edges over which a cell travels at most; 0 for all.
+        The largest number of edges that a cell travels; 0 means no limit.
     budget : int
-        The cells of other nodes that a node keeps at most, those of the nearest nodes; 0 for all.
+        The largest number of other nodes' cells that a node keeps; it keeps the cells of the nearest nodes. 0 keeps
+        all.
     least : int
-        The samples in a cell before it is published, at least 1.
+        The number of samples in a cell before it is published, at least 1.
     """
 
     cells: int = 40
@@ -96,5 +97,5 @@ class Summaries(SendsVectors, Ranged):
     }
 
     def numbers(self, inputs: int, columns: int) -> int:
-        """Return how many numbers a cell has in a message: the means, and three."""
+        """Return the number of numbers of a cell in a message: the means, plus three."""
         return inputs + columns + 3

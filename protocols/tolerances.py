@@ -1,7 +1,7 @@
-"""Tolerances gamma_ij of the proximity constraints: how far apart two neighbours may stay, per directed edge.
+"""Tolerances gamma_ij of the proximity constraints: the allowed difference of two neighbours, per directed edge.
 
-A tolerance gives a node's first values, (deg,), and, if it adapts, the next ones from the excess losses. One that
-adapts and has ``compiled -> CompiledTolerance`` besides takes part in compiled rounds.
+A tolerance returns a node's initial values, (deg,), and, if it adapts, updates them from the excess losses. An adaptive
+tolerance with a property ``compiled -> CompiledTolerance`` takes part in compiled rounds.
 """
 
 import math
@@ -21,7 +21,7 @@ from kernelswarm.refused_key import RefusedKey
 
 
 class ToleranceState(NamedTuple):
-    """The present tolerances and the averages of an adaptive rule, each (deg,)."""
+    """The current tolerances and the averages of an adaptive rule, each (deg,)."""
 
     values: Array
     averages: Array
@@ -36,16 +36,16 @@ class Tolerance(Protocol):
         ...
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
-        """Return the first tolerances; raises ValueError where the facts for them are not known."""
+        """Return the initial tolerances; raises ValueError if they need facts that are not known."""
         ...
 
     def next(self, state: ToleranceState, excess_loss: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances after a round with mean excess losses ``excess_loss`` (deg,).
 
-        An excess is NaN without an answer in this round, or without new samples: the tolerance of the edge does not
+        An excess loss of NaN means no answer in this round, or no new samples; the tolerance of the edge does not
         change.
 
-        ``curvature`` bounds the loss's second derivative; 0 where it has none.
+        ``curvature`` bounds the loss's second derivative; 0 means that the loss has none.
         """
         ...
 
@@ -65,7 +65,7 @@ class Constant(_Fixed, Ranged):
     Parameters
     ----------
     value : float
-        gamma, not negative, in the squared unit of the outputs.
+        gamma, nonnegative, in the squared unit of the outputs.
     """
 
     value: float = 0.0
@@ -79,14 +79,14 @@ class Constant(_Fixed, Ranged):
 
 @dataclass(frozen=True)
 class Edges(_Fixed):
-    """A tolerance for each edge by name.
+    """A tolerance for each named edge.
 
     Parameters
     ----------
     values : dict of str to float
-        ``"i-j"`` names the directed edge (i, j) that node i owns, or both directions where ``"j-i"`` is not named.
+        ``"i-j"`` names the directed edge (i, j), owned by node i, or both directions if ``"j-i"`` is not named.
     default : float
-        gamma of the edges that are not named, not negative.
+        gamma of all other edges, nonnegative.
     """
 
     values: dict[str, float] = field(default_factory=dict)
@@ -118,12 +118,13 @@ class Edges(_Fixed):
 class Location(_Fixed, Ranged):
     """A tolerance from the nodes' locations, ``gamma_ij = scale (1 - exp(-||loc_i - loc_j|| / length))``.
 
-    Near nodes get the tighter tolerance: ``rho_ij = exp(-d / length)`` is the correlation of their targets.
+    Nearer nodes get a smaller tolerance. The model assumes that ``rho_ij = exp(-d / length)`` is the correlation of the
+    nodes' targets.
 
     Parameters
     ----------
     scale : float
-        gamma_0, not negative: twice the variance of the nodes' targets where the model holds.
+        gamma_0, nonnegative; under the model it is twice the variance of the nodes' targets.
     length : float
         The correlation length, positive, in the unit of the locations.
     """
@@ -137,7 +138,7 @@ class Location(_Fixed, Ranged):
     }
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
-        """Return the tolerances; raises ValueError where the nodes have no locations."""
+        """Return the tolerances; raises ValueError if the nodes have no locations."""
         if neighborhood.distances is None:
             raise ValueError(
                 "gamma from locations needs nodes that have locations: use a topology with positions "
@@ -153,7 +154,7 @@ class TrueDifference(_Fixed, Ranged):
     Parameters
     ----------
     scale : float
-        Not negative; 1 is the tightest constraint that the true functions meet.
+        Nonnegative; 1 is the tightest constraint that the true functions satisfy.
     """
 
     scale: float = 1.0
@@ -161,7 +162,7 @@ class TrueDifference(_Fixed, Ranged):
     ranges: ClassVar = {"scale": Range("[0, inf)")}
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
-        """Return the tolerances; raises ValueError where the stream does not know its nodes' true targets."""
+        """Return the tolerances; raises ValueError if the stream does not know its nodes' true targets."""
         if neighborhood.differences is None:
             raise ValueError(
                 "gamma from true differences needs a stream that knows its nodes' targets, such as sensor_field: "
@@ -174,26 +175,26 @@ class TrueDifference(_Fixed, Ranged):
 class Adaptive(Ranged):
     """A tolerance learned from the excess loss of a neighbour's predictions of this node's new targets.
 
-    Both functions are evaluated before the step, so noise in the target cancels and the mean is an unbiased estimate
-    of the tolerance that is right for the edge, at no extra message:
+    Both functions are evaluated before the step, so that noise in the target cancels. The mean is an unbiased estimate
+    of the edge's correct tolerance, without extra messages:
 
         m_ij <- (1 - beta) m_ij + beta mean_k[ l(f_j(x_k), y_k) - l(f_i(x_k), y_k) ] / (l''/2)
         gamma_ij = scale max(0, m_ij)
 
-    For losses without a second derivative, which change by at most as much as their argument, the mean is not divided
-    and ``gamma_ij = scale max(0, m_ij)^2``: where losses differ by m on average, values do by m and more.
-    :class:`~kernelswarm.protocols.proximity.Proximity` bounds the dual variables that belong to it.
+    A loss without a second derivative changes by at most as much as its argument. For such losses the mean is not
+    divided, and ``gamma_ij = scale max(0, m_ij)^2``: if losses differ by m on average, values differ by at least m.
+    :class:`~kernelswarm.protocols.proximity.Proximity` bounds the dual variables that belong to learned tolerances.
 
-    Samples that a node has learned from do not count. With several epochs tolerances are learned in the first: later a
-    node fits its own rows, and its neighbours would seem to predict worse.
+    Samples from which a node has already learned do not count, so that with several epochs tolerances are learned in
+    the first epoch. Later a node fits its own rows, and its neighbours would appear to predict worse.
 
     Parameters
     ----------
     scale : float
-        Not negative; 1 to 2. The larger does less harm where the nodes' targets differ.
+        Nonnegative; 1 to 2 is usual. Larger values do less harm if the nodes' targets differ.
     rate : float
-        The smallest beta, in (0, 1]; at round t = 1, 2, ... beta is ``min(1, max(rate, 2 / (t + 1)))``, so that an
-        early round counts in proportion to t.
+        The smallest beta, in (0, 1]. In round t = 1, 2, ... beta is ``min(1, max(rate, 2 / (t + 1)))``, so that early
+        rounds are weighted in proportion to t.
     """
 
     scale: float = 2.0
@@ -211,7 +212,7 @@ class Adaptive(Ranged):
         return ToleranceState(np.zeros(len(neighborhood.neighbors)), np.zeros(len(neighborhood.neighbors)))
 
     def next(self, state: ToleranceState, excess_loss: Array, curvature: float, round: int) -> ToleranceState:
-        """Return the tolerances after averaging ``excess_loss`` in."""
+        """Return the tolerances after an update of the averages with ``excess_loss``."""
         values, averages = state.values.copy(), state.averages.copy()
         sole(_average, NEXT_TOLERANCES)(self._numbers, excess_loss, curvature, round, values, averages)
         return ToleranceState(values, averages)
@@ -230,7 +231,7 @@ class Adaptive(Ranged):
 def _average(
     numbers: Array, excess_loss: Array, curvature: float, round: int, tolerances: Array, averages: Array
 ) -> None:
-    """Average the excess in: changes the tolerances, squared distances, and the averages m."""
+    """Update the averages m with the excess losses, and the tolerances, which are squared distances."""
     scale, rate = numbers[0], numbers[1]
     beta = min(1.0, max(rate, 2.0 / (round + 1)))
     for j in range(len(averages)):

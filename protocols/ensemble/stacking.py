@@ -1,4 +1,4 @@
-"""Stacking: a node learns under several protocols side by side, and answers with the mixture that predicts best."""
+"""Stacking: a node has copies of its learner under several protocols, and uses the mixture that predicts best."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.protocols.robust import Defence, named
 from kernelswarm.ranges import Range, check_ranges, words_of
 
-# The arithmetic of stacking's shares, compiled: the same code serves single nodes and whole rounds.
+# The arithmetic of the mixture weights in compiled code, used for single nodes and for whole rounds.
 #
-# The vectors are those of a :class:`~kernelswarm.protocols.ensemble.stacking.StackingState`, field behind field.
+# A vector holds the fields of a :class:`~kernelswarm.protocols.ensemble.stacking.StackingState` in order.
 
 
 LEAST = 1e-30
-"""The least mixture weight, so that a copy that was wrong may recover."""
+"""The smallest mixture weight, so that a copy with large losses can recover."""
 
 SMALL = 1e-9
 """A mixture weight below it has no visible effect on the mixture."""
@@ -39,14 +39,14 @@ LONGEST = 1.0
 
 @cached_njit
 def newton_step(products: ReadOnly, slopes: ReadOnly, mixture_weights: ReadOnly) -> Array:
-    """Return mixture weights nearer to the minimum over the simplex of ``q' P q / 2 - h' q + sum_k q_k log q_k``.
+    """Take a Newton step towards the minimum of ``q' P q / 2 - h' q + sum_k q_k log q_k`` over the simplex.
 
     Parameters
     ----------
     products, slopes : Array
         P, (K, K), positive semidefinite, and h, (K,).
     mixture_weights : Array
-        Where to start, (K,), positive, with the sum 1.
+        The current weights q, (K,), positive, with the sum 1.
     """
     count = len(mixture_weights)
     # P + diag(1/q) = S^-1 (I + S P S) S^-1 with S = diag(sqrt q): q may be tiny, the middle is well conditioned.
@@ -137,7 +137,7 @@ def learn(
 
 @cached_njit
 def receive(numbers: Array, state: Array, sent: Array) -> None:
-    """Keep the logarithms that neighbours have sent."""
+    """Store the logarithms that neighbours have sent."""
     degree, count = sent.shape
     begin = len(state) - degree * count
     for e in range(degree):
@@ -174,9 +174,9 @@ def mixed(numbers: Array, state: Array, mixture_weights: Array) -> None:
         mixture_weights[k] /= whole
 
 
-# What protocols with copies hand over to compiled rounds: functions with these signatures, and their numbers.
+# The compiled form of protocols with copies: functions with these signatures, and their numbers.
 #
-# What a node knows of its copies is a vector: the fields of its state, a named tuple of arrays, one behind the other.
+# A node's state of its copies is a vector: the fields of the state, a named tuple of arrays, in order.
 
 LEARN = types.void(NUMBERS, VECTOR_OUT, CUBE, NUMBERS, MATRIX, MATRIX, types.float64, types.int64)
 """``learn(numbers, state, values (K, b, C), losses (K,), mixture (b, C), gradients (b, C), curvature, regression)``
@@ -207,7 +207,7 @@ class CompiledStackedRule(NamedTuple):
 NO_NUMBERS = np.zeros(0)
 
 PENALTIES = (1.0, 10.0, 1000.0)
-"""The copies' penalties, as multiples of the usual one: the last pulls as far as the network bears."""
+"""The copies' penalties, as multiples of the usual penalty; the last one is limited only by the stability of steps."""
 
 
 class StackingState(NamedTuple):
@@ -220,9 +220,9 @@ class StackingState(NamedTuple):
     losses : Array
         The weighted losses of each copy alone, (K,).
     counts : Array
-        The samples, the sum of their weights, and the rounds that had any, (3,).
+        The number of samples, the sum of their weights, and the number of rounds with samples, (3,).
     mixture_weights : Array
-        q by the node's own samples, (K,), positive, with the sum 1.
+        q from the node's own samples, (K,), positive, with the sum 1.
     received : Array
         The logarithms of the neighbours' own mixture weights, (deg, K).
     """
@@ -237,33 +237,33 @@ class StackingState(NamedTuple):
 
 @dataclass(frozen=True)
 class Stacking:
-    """Copies of the learner learn side by side, each under a protocol of its own, and the node answers with a mixture.
+    """A mixture of several copies of the learner, each under its own protocol, with weights learned by stacking.
 
-    The copies are isolated, under consensus with 1, 10 and 1,000 times the usual penalty, and under proximity with
-    adaptive tolerances. Each exchanges messages with the same copy of the neighbours. The node's function is
-    ``sum_k q_k f_k``, with the mixture weights of stacking (Wolpert 1992, Breiman 1996), found online: they minimise
-    over the simplex
+    One copy is isolated, three copies are under `consensus` with 1, 10 and 1,000 times the usual penalty, and one is
+    under `proximity` with adaptive tolerances. Each copy exchanges messages with the same copy of the neighbours. The
+    node's function is ``sum_k q_k f_k``. The mixture weights (stacking: Wolpert 1992, Breiman 1996) are learned online:
+    they minimise over the simplex
 
         sum_s w_s l(sum_k q_k f_ks(x_s), y_s) / v + sum_k q_k log q_k
 
-    where ``f_ks`` is copy k before it learns from sample s, and v the mean of the losses that the best copy has, twice,
-    which makes that a Gaussian likelihood; v = 1 where classes are learned. A loss that is not quadratic counts by its
-    expansion to the second order at the mixture. A sample of round t weighs ``w_s`` in proportion to t, with the mean
-    1: the copies change while they learn. One Newton step a round follows the minimum.
+    ``f_ks`` is copy k before it learns from sample s. For numbers v is twice the mean loss of the best copy, which
+    makes the first sum a negative Gaussian log-likelihood; for classes v = 1. A loss that is not quadratic is replaced
+    by its second-order expansion at the mixture. The weight ``w_s`` of a sample of round t is proportional to t, with
+    mean 1, because the copies improve while they learn. Each round takes one Newton step towards the minimum.
 
-    Nodes send the logarithms of these weights. Those of the mixture are the node's own after the round times the
-    geometric mean of its neighbours' of the round before, scaled to the sum 1.
+    Nodes send the logarithms of these weights. The final mixture weights are the node's own weights after the round,
+    multiplied by the geometric mean of its neighbours' weights of the previous round and normalised to the sum 1.
 
     Parameters
     ----------
     penalty : float or "auto"
-        The usual penalty, positive; data turn "auto" into the one that ``consensus`` has with first-order steps.
+        The usual penalty, positive. "auto" is resolved from data as for `consensus` with first-order steps.
     dual_step : float or "auto"
-        As of ``proximity``.
+        As for `proximity`.
     replay, replay_buffer : float and int
-        As of ``consensus``; all copies that communicate replay the same points.
+        As for `consensus`; all copies that communicate replay the same points.
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
-        As of ``consensus``; each copy that communicates has the defence, by its own answers.
+        As for `consensus`; each copy that communicates judges its own answers.
     """
 
     penalty: float | Literal["auto"] = "auto"
@@ -291,7 +291,7 @@ class Stacking:
 
     @cached_property
     def members(self) -> tuple[Rule, ...]:
-        """The copies' protocols; the last has the tolerances and dual variables that are recorded."""
+        """The copies' protocols; tolerances and dual variables of the last one are recorded."""
         usual = Consensus(self.penalty).strength
         replay, kept, robust = self.replay, self.replay_buffer, self.robust
         strengths = [factor * usual for factor in PENALTIES]
@@ -302,7 +302,7 @@ class Stacking:
     automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> Stacking:
-        """Return the protocol with the numbers that suit a sample of the data."""
+        """Return the protocol with penalty and dual step computed from a sample of the data."""
         found = self
         if self.penalty == "auto":
             found = replace(found, penalty=usual_penalty(sample))

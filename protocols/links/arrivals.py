@@ -1,4 +1,4 @@
-"""How often messages are lost, and how long they take."""
+"""Probabilities of message loss, and distributions of message delay."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.ranges import SHARE, Range, Ranged, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
-# What links may know of the directed edges before the first round.
+# The facts about directed edges that losses and delays may use.
 
 
 @dataclass(frozen=True)
 class EdgeFacts:
-    """Directed edges, each from a node that sends to one that receives.
+    """Directed edges, each from a sender to a receiver.
 
     Attributes
     ----------
     senders, receivers : Integers
-        The labels of their ends, (E,).
+        The labels of the edges' ends, (E,).
     distances : Array or None
-        Euclidean distances of their ends, (E,), where nodes have locations.
+        Euclidean distances between the ends, (E,), if nodes have locations.
     attributes : tuple of mapping
-        The attributes of the edge as the graph holds them, (E,).
+        The attributes of each edge in the graph, (E,).
     """
 
     senders: Integers
@@ -36,7 +36,7 @@ class EdgeFacts:
     attributes: tuple[Mapping[str, Any], ...]
 
     def located(self, key: str) -> Array:
-        """Return the distances; raises ValueError, naming ``key``, where nodes have no locations."""
+        """Return the distances; raises ValueError, naming ``key``, if nodes have no locations."""
         if self.distances is None:
             raise RefusedKey(
                 key,
@@ -46,7 +46,7 @@ class EdgeFacts:
         return self.distances
 
     def attribute(self, name: str, key: str) -> Array:
-        """Return a number that every edge of the graph has; raises ValueError, naming ``key``, where one lacks it."""
+        """Return a numeric attribute of all edges; raises ValueError, naming ``key``, if an edge does not have it."""
         found = np.empty(len(self.attributes))
         for place, attributes in enumerate(self.attributes):
             if not isinstance(attributes.get(name), Real):
@@ -60,23 +60,24 @@ class EdgeFacts:
         return found
 
 
-# How often messages are lost.
+# Losses.
 #
-# A loss describes each directed edge by a Gilbert-Elliott channel, which is in a good or in a bad state: four
-# probabilities, so that the round knows no loss by name.
+# A loss describes each directed edge by a Gilbert-Elliott channel, which is in a good or a bad state. The channel has
+# four probabilities, so that rounds need not distinguish the kinds of losses.
 
 LEAVES = Range("(0, 1]", "at 0 an edge keeps its state for ever: take a loss of name uniform for that")
 
 
 class Channels(NamedTuple):
-    """Gilbert-Elliott channels, each (E,): probabilities for a round.
+    """Gilbert-Elliott channels: probabilities per round, each (E,).
 
     Attributes
     ----------
     worsens, recovers : Array
-        Of leaving the good state, and the bad one; where the first is 0 the channel is always good.
+        The probabilities of leaving the good state, and of leaving the bad state. If the first is 0, the channel is
+        always good.
     good, bad : Array
-        Of losing a message in the good state, and in the bad one.
+        The probabilities of losing a message in the good state, and in the bad state.
     """
 
     worsens: Array
@@ -89,12 +90,12 @@ class Loss(Protocol):
     """A loss of messages."""
 
     def channels(self, edges: EdgeFacts) -> Channels:
-        """Return the channel of every edge; raises ValueError where edges lack an attribute or a distance."""
+        """Return the channel of every edge; raises ValueError if edges lack an attribute or a distance."""
         ...
 
 
 def constant(loss: Array) -> Channels:
-    """Return channels that are always good and lose with these probabilities, (E,)."""
+    """Return channels that are always good, with these loss probabilities, (E,)."""
     return Channels(np.zeros(len(loss)), np.ones(len(loss)), loss, loss)
 
 
@@ -120,8 +121,8 @@ class Uniform(Ranged):
 class Bursts(Ranged):
     """Each directed edge is in a good or in a bad state, and changes at random (Gilbert 1960, Elliott 1963).
 
-    Messages are lost with the share ``(recovers good + worsens bad) / (worsens + recovers)``, in bursts of
-    ``1 / recovers`` rounds on average where bad = 1.
+    The fraction of lost messages is ``(recovers good + worsens bad) / (worsens + recovers)``. With bad = 1 bursts of
+    losses last ``1 / recovers`` rounds on average.
 
     Parameters
     ----------
@@ -190,10 +191,10 @@ class DistanceLoss(Ranged):
         return constant(-np.expm1(-((edges.located("loss") / self.range) ** self.exponent)))
 
 
-# How long messages take.
+# Delays.
 #
-# A delay describes each directed edge by the probabilities of 0, 1, 2, ... rounds, so that the round knows no delay by
-# name. A message without delay is received in the next round, as on ideal links.
+# A delay describes each directed edge by the probabilities of 0, 1, 2, ... rounds, so that rounds need not distinguish
+# the kinds of delays. A message without delay is received in the next round, as on ideal links.
 
 LONGEST = 1000
 """The largest delay, in rounds."""
@@ -208,9 +209,9 @@ class Delay(Protocol):
     """A delay of messages."""
 
     def distribution(self, edges: EdgeFacts) -> Array:
-        """Return the probabilities of 0, 1, ... rounds, (E, L), or (1, L) where all edges have the same.
+        """Return the probabilities of 0, 1, ... rounds, (E, L), or (1, L) if all edges have the same.
 
-        Raises ValueError where edges lack an attribute or a distance.
+        Raises ValueError if edges lack an attribute or a distance.
         """
         ...
 
@@ -268,7 +269,7 @@ class Geometric(Ranged):
     Parameters
     ----------
     mean : float
-        The mean number of rounds, not negative.
+        The mean number of rounds, nonnegative.
     """
 
     mean: float = 2.0
@@ -276,7 +277,7 @@ class Geometric(Ranged):
     ranges: ClassVar = {"mean": ROUNDS}
 
     def distribution(self, edges: EdgeFacts) -> Array:
-        """Return the geometric distribution, its tail in the last place."""
+        """Return the geometric distribution; the last entry includes the tail."""
         stays = self.mean / (1.0 + self.mean)
         length = LONGEST if stays > TAIL ** (1.0 / LONGEST) else 1 + int(np.log(TAIL) / np.log(max(stays, 1e-300)))
         found = (1.0 - stays) * stays ** np.arange(length + 1.0)

@@ -1,4 +1,4 @@
-"""What links do to the numbers of a message: noise is added, and what comes out is rounded."""
+"""Noise and rounding of the numbers of a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelswarm.protocols.core.addresses import NONE, Compiled, at
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range, Ranged
 
-# What random answers give away: pure and Gaussian differential privacy, added up.
+# Accounting of pure and Gaussian differential privacy.
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Spent:
     pure : float
         The sum of the epsilons of mechanisms that are purely differentially private (Dwork et al. 2006).
     squared_mu : float
-        The sum of mu^2 over Gaussian differentially private mechanisms (Dong, Roth and Su 2022, corollary 3.3:
-        mechanisms in a row, each of which may depend on earlier ones, are one of mu^2 = sum mu_k^2).
+        The sum of mu^2 over Gaussian differentially private mechanisms. A sequence of adaptive mechanisms is one
+        mechanism with mu^2 = sum mu_k^2 (Dong, Roth and Su 2022, corollary 3.3).
 
     Examples
     --------
@@ -51,9 +51,9 @@ class Spent:
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of (epsilon, delta)-differential privacy.
 
-        ``pure`` and, where mu > 0, the least epsilon >= 0 besides for which
-        ``Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu) <= delta`` (Balle and Wang 2018, theorem 8:
-        the exact one of a Gaussian mechanism). With mu = 0 it holds at delta = 0.
+        It is ``pure`` plus, if mu > 0, the smallest epsilon >= 0 with
+        ``Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu) <= delta``, which is exact for a Gaussian
+        mechanism (Balle and Wang 2018, theorem 8). With mu = 0 the guarantee holds with delta = 0.
         """
         from scipy.optimize import brentq
         from scipy.special import log_ndtr, ndtr
@@ -66,12 +66,12 @@ class Spent:
 
         if mu == 0.0 or excess_loss(0.0) <= 0.0:
             return self.pure
-        most = mu**2 / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta))  # which Bun and Steinke 2016 prove
+        most = mu**2 / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta))  # bound of Bun and Steinke 2016
         return self.pure + float(brentq(excess_loss, 0.0, most))
 
 
 def gaussian(sensitivity: float, deviation: float) -> Spent:
-    """Return the privacy spent by normal noise on a vector that moves by at most a Euclidean distance.
+    """Return the privacy spent by normal noise on a vector with the Euclidean (L2) sensitivity ``sensitivity``.
 
     ``mu = sensitivity / deviation``.
     """
@@ -79,16 +79,16 @@ def gaussian(sensitivity: float, deviation: float) -> Spent:
 
 
 def laplace(sensitivity: float, scale: float) -> Spent:
-    """Return the privacy spent by Laplace noise on a vector that moves by at most a sum of magnitudes.
+    """Return the privacy spent by Laplace noise on a vector with the L1 sensitivity ``sensitivity``.
 
     ``epsilon = sensitivity / scale``.
     """
     return Spent(pure=sensitivity / scale)
 
 
-# Noise on what nodes send.
+# Noise on sent numbers.
 #
-# A noise hands over its quantile function, compiled, so that the round knows no noise by name.
+# A noise provides its compiled quantile function, so that rounds need not distinguish the kinds of noise.
 
 QUANTILE = types.float64(types.float64, types.float64)
 """``quantile(u, v)`` turns two independent uniform numbers of [0, 1) into one of the distribution of scale 1."""
@@ -101,7 +101,7 @@ class Noise(Protocol):
 
     @property
     def scale(self) -> float:
-        """Its scale, not negative; 0 for none."""
+        """The scale of the noise, nonnegative; 0 for no noise."""
         ...
 
     @property
@@ -133,7 +133,7 @@ class Gaussian(Ranged):
     Parameters
     ----------
     scale : float
-        Its standard deviation, not negative; 0 for none.
+        The standard deviation of the noise, nonnegative; 0 for no noise.
     on : {"values", "points", "both"}
         Whether function values, sample points or both are noisy.
     """
@@ -153,7 +153,7 @@ class Gaussian(Ranged):
         return self.scale**2
 
     def spent(self, magnitudes: float, distance: float) -> Spent:
-        """Return the privacy spent on one noisy vector that moves by at most a Euclidean distance."""
+        """Return the privacy spent on one noisy vector that changes by at most ``distance``, a Euclidean norm."""
         return gaussian(distance, self.scale)
 
 
@@ -164,7 +164,7 @@ class Laplace(Ranged):
     Parameters
     ----------
     scale : float
-        The mean of its magnitude, not negative; 0 for none.
+        The mean magnitude of the noise, nonnegative; 0 for no noise.
     on : {"values", "points", "both"}
         Whether function values, sample points or both are noisy.
     """
@@ -184,7 +184,7 @@ class Laplace(Ranged):
         return 2.0 * self.scale**2
 
     def spent(self, magnitudes: float, distance: float) -> Spent:
-        """Return the privacy spent on one noisy vector that moves by at most a sum of magnitudes."""
+        """Return the privacy spent on one noisy vector that changes by at most ``magnitudes``, an L1 norm."""
         return laplace(magnitudes, self.scale)
 
 
@@ -194,7 +194,7 @@ TWO_WORDS = 4294967296.0
 """The inverse of the spacing of uniform numbers in pairs: 2^32."""
 
 EXACT = 64
-"""Bits of a number that is sent unrounded."""
+"""The number of bits of an unrounded number."""
 
 SCALE_BITS = 16
 """Bits of the scale that is sent with rounded numbers, and of the row sums and dual variables beside them."""
@@ -227,26 +227,26 @@ def distort(
 ) -> None:
     """Clip the numbers of a message (b, n), add noise to them, and round them to ``bits`` bits without bias.
 
-    With A the largest magnitude and ``L = 2^bits - 1`` a number v becomes ``A (2 k / L - 1)``, where k is one of the
-    two whole numbers next to ``L (v / A + 1) / 2``, each with the probability that leaves v as the mean (stochastic
-    rounding, as of QSGD: Alistarh et al. 2017), to within 2^-32 of the distance of two values. A itself is sent in
-    SCALE_BITS. Up to FEW_BITS it is drawn to be one of the two such numbers next to it, so that its mean is right too,
-    and a number of magnitude A becomes plus or minus the sent scale; with a larger scale it would now and then be the
-    next value below, A / 3 of two bits. With more bits A is rounded up, and numbers are as exact as the values are
-    close. Random numbers have 32 bits: normal noise ends at 6.7 deviations, Laplace noise at 22 of its scale.
+    With the largest magnitude A and ``L = 2^bits - 1``, a number v is replaced by ``A (2 k / L - 1)``. k is one of the
+    two integers next to ``L (v / A + 1) / 2``, drawn with probabilities that make v the mean (stochastic rounding, as
+    in QSGD: Alistarh et al. 2017), to within 2^-32 of the spacing of the values. A itself is sent in SCALE_BITS. For up
+    to FEW_BITS bits A is stochastically rounded too, so that its mean is correct, and a number of magnitude A becomes
+    plus or minus the sent scale; with a larger scale it would sometimes be the next lower value, which is A / 3 for two
+    bits. With more bits A is rounded up, and the error is the spacing of the values. Random numbers have 32 bits:
+    normal noise is at most 6.7 standard deviations, Laplace noise at most 22 times its scale.
 
     Parameters
     ----------
     numbers : Array
-        Changed in place.
+        The numbers, changed in place.
     bound : float
-        The largest magnitude of a number; inf for none.
+        The largest magnitude of a number; inf for no bound.
     noise : float
-        The noise's scale; 0 for none.
+        The noise's scale; 0 for no noise.
     quantile : int
-        The address of its quantile function.
+        The address of the noise's quantile function.
     bits : int
-        EXACT for none, or from 1 to 32.
+        EXACT for no rounding, or from 1 to 32.
     first, second : int
         The key of the sender or of the edge.
     round, stage : int
@@ -272,7 +272,7 @@ def distort(
 
 @inline_always
 def _round(numbers: Array, bits: int, first: int, second: int, round: int, stage: int) -> None:
-    """Round the numbers of a message to so many bits each without bias."""
+    """Round the numbers of a message to ``bits`` bits each without bias."""
     rows, columns = numbers.shape
     largest = 0.0
     for k in range(rows):
@@ -337,10 +337,10 @@ def round_pairs(
 
 @cached_njit
 def rounded_up(number: float) -> float:
-    """Return the least power of 2 with an exponent of whole STEPS-ths that is not below a positive number.
+    """Return the smallest power of 2 not below a positive number whose exponent is a multiple of 1/STEPS.
 
-    Limits and scales must not come out too small.
+    Limits and scales must not be rounded down.
     """
-    exponent = math.ceil(math.log2(number) * STEPS - 1e-9)  # such a power of 2 is not changed
+    exponent = math.ceil(math.log2(number) * STEPS - 1e-9)  # exact powers are not changed
     power: float = 2.0 ** (exponent / STEPS)
     return power if power >= number else power * 2.0 ** (1.0 / STEPS)

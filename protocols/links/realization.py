@@ -1,7 +1,7 @@
-"""Which nodes are awake, and what becomes of the message of every directed edge, in every round.
+"""The awake nodes, and the delay or loss of the message of every directed edge, in every round.
 
-All of it is a function of the seed, the labels of the nodes and the round, whatever is learned: protocols, backends and
-blocks meet the same link conditions, and so does a run that is resumed.
+All of it depends only on the seed, the labels of the nodes and the round, not on learning: all protocols, backends,
+blocks and resumed runs have the same link conditions.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from kernelswarm.protocols.links.clocks import Clock, JoiningClock
 from kernelswarm.protocols.links.faults import Fault, silenced
 from kernelswarm.protocols.links.links import Links
 
-# Which edges of a network are there in which round, looked up by whoever lives at one.
+# The edges that are present in each round of a changing network.
 
 
 SPAN = 256
-"""Rounds that are computed together."""
+"""The number of rounds that are computed together."""
 
 
 class Changing(Protocol):
-    """A network that changes, as ``graphs/schedules.py`` has it."""
+    """A changing network; see ``graphs/schedules.py``."""
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield for each round whether each edge is there."""
+        """Yield for each round whether each edge is present."""
         ...
 
 
 class Timetable:
-    """The rounds of a network that changes: the same in whatever order they are used.
+    """The rounds of a changing network; they do not depend on the order of use.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Timetable:
         self._pages: list[Booleans] = []  # the last two used
 
     def rounds(self, first: int, count: int, edges: Integers) -> Booleans:
-        """Return whether each of some edges is there in some rounds, (n, count)."""
+        """Return whether each of some edges is present in some rounds, (n, count)."""
         found = np.empty((len(edges), count), dtype=np.bool_)
         for t in range(count):
             found[:, t] = self._page(first + t)[(first + t) % SPAN][edges]
@@ -105,7 +105,7 @@ class Timetable:
 
 
 ROUNDING = 1e-6
-"""By how much the sum of probabilities may differ from 1."""
+"""The tolerance for sums of probabilities."""
 
 
 def channels_of(loss: Loss, edges: EdgeFacts) -> Channels:
@@ -169,7 +169,7 @@ def _distributions(found: object, method: str, count: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Absences:
-    """The rounds without a sample of some nodes, among those in which their clock has them awake.
+    """The rounds in which nodes are awake by their clocks but have no sample.
 
     Parameters
     ----------
@@ -193,13 +193,13 @@ class Absences:
         return begin.astype(np.int64), end.astype(np.int64)
 
     def share(self, rounds: int) -> float:
-        """Return the share of rounds with a sample, the mean over the nodes."""
+        """Return the fraction of rounds with a sample, averaged over the nodes."""
         return 1.0 - float(np.count_nonzero(self.rounds < rounds)) / (len(self.labels) * rounds)
 
 
 @cached_njit
 def leave_out(rounds: Integers, following: Integers, ends: Integers, woken: Integers, awake: Booleans) -> None:
-    """Have nodes sleep where they have no sample, (V, rounds).
+    """Return whether nodes are awake and have a sample, (V, rounds).
 
     Parameters
     ----------
@@ -222,13 +222,13 @@ def leave_out(rounds: Integers, following: Integers, ends: Integers, woken: Inte
 
 
 LOST = -1
-"""In place of the delay of a message that does not arrive."""
+"""The value that replaces the delay of a message that does not arrive."""
 
 AHEAD = 2**22
 """The largest number of messages and nodes drawn ahead."""
 
 NODE = 2**32 - 1
-"""In place of the receiving node in the key of a node."""
+"""The value that replaces the receiver in the key of a node."""
 
 TRANSITION, DELIVERY, DELAY, START, PLACE = range(5)
 """The uses of random numbers of an edge or a node in a round."""
@@ -294,7 +294,7 @@ class Realization:
     Raises
     ------
     ValueError
-        The edges lack what the links need.
+        If edges lack an attribute or a distance that the links need.
     """
 
     def __init__(self, conditions: Conditions, nodes: Integers, edges: EdgeFacts) -> None:
@@ -320,7 +320,7 @@ class Realization:
         self._nodes = nodes
         self._transit = conditions.transit
         self.every = conditions.every
-        """The rounds from one message to the next."""
+        """The number of rounds from one message to the next."""
         # Here the node of interest is the sender; where messages take long, edges begin one after the other.
         self._sending = np.searchsorted(nodes, edges.receivers)
         self._begins = (edges.senders + edges.receivers) % conditions.transit
@@ -333,7 +333,7 @@ class Realization:
         self.deliveries: Integers = np.zeros((len(edges.senders), 0), dtype=np.int64)
         """The delay of the message that each edge carries if one is sent, (E, rounds), or LOST."""
         self.active: Booleans = np.zeros((len(edges.senders), 0), dtype=np.bool_)
-        """Whether each edge is there at all, and free for a message of the node of interest, (E, rounds)."""
+        """Whether each edge is present and free for a message of the node of interest, (E, rounds)."""
 
     def _begin(self) -> None:
         self._known = 0  # rounds
@@ -349,7 +349,7 @@ class Realization:
             self._absent, self._present = self._absences.of(self._nodes)
 
     def look(self, round: int) -> int:
-        """Draw ahead from a round on; returns its place among the rounds drawn."""
+        """Draw ahead from a round on; returns the round's index among the drawn rounds."""
         if round < self.first:
             self._begin()
             self.first, self.awake = 0, self.awake[:, :0]
@@ -376,7 +376,7 @@ class Realization:
 
 
 def rounds_ahead(nodes: int, edges: int) -> int:
-    """Return the number of rounds that are drawn at a time for so many nodes and directed edges.
+    """Return the number of rounds to draw at a time for this many nodes and directed edges.
 
     Examples
     --------

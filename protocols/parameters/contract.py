@@ -1,7 +1,8 @@
-"""The contract of protocols whose nodes send vectors of a fixed size: weights of features that all nodes share.
+"""The interface of protocols whose nodes send vectors of a fixed size: weights of features that all nodes share.
 
-In a round a node draws its samples, may change its state, sends one vector to all its neighbours, receives theirs, and
-then has its new weights. A rule holds only its configuration; what a node knows goes in and comes out as its state.
+In a round a node draws its samples, may change its state, sends one vector to all its neighbours, receives their
+vectors, and computes its new weights. A rule holds only its configuration; a node's memory is passed in and returned as
+its state.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from kernelswarm.ranges import Range, Ranged
 
 
 class Samples(Protocol):
-    """The samples of a node's round, as a rule gets them."""
+    """The samples of a node's round, as an argument of rules."""
 
     features: Array
-    """phi(x_k), (n, L); n is b, or less where the data ends."""
+    """phi(x_k), (n, L); n is b, or less at the end of the data."""
     targets: Array
     """y_k, (n, q)."""
     batch_size: int
@@ -42,13 +43,13 @@ class Samples(Protocol):
         ...
 
     def descend(self, weights: Array) -> Array:
-        """Return the weights (L, C) after a step of the learner on the samples: implicit where the rule's step is."""
+        """Return the weights (L, C) after a step of the learner on the samples; implicit if the rule's step is."""
         ...
 
     def gradient(self, weights: Array) -> Array:
         """Return ``(weights - descend(weights)) / eta``, (L, C).
 
-        That is the gradient of the mean loss and the regularization: for an implicit step, at its end.
+        This is the gradient of the mean loss plus the regularization; for an implicit step, at the end of the step.
         """
         ...
 
@@ -61,9 +62,9 @@ class Received(NamedTuple):
     last_sent : Array
         The vector that the node sent last, (n,).
     vectors : Array
-        Theirs, (deg, n).
+        The neighbours' vectors, (deg, n).
     counts : Array
-        The weight of each, (deg,): 1, less where links damp old messages, 0 where nothing has arrived.
+        The weight of each vector, (deg,): 1; less if links damp old messages; 0 if nothing has arrived.
     """
 
     last_sent: Array
@@ -82,9 +83,9 @@ class ParameterRule(Exchange, Protocol):
 
     @property
     def mixes(self) -> bool:
-        """Whether the rule mixes weights of several kernels: then they are (E, L, C) everywhere.
+        """Whether the rule mixes weights of several kernels; all weights are then (E, L, C).
 
-        Samples then have the features of one kernel behind those of the other, (n, E L), and no steps of a learner.
+        Samples then have the concatenated features of all kernels, (n, E L), and no steps of a learner.
         """
         ...
 
@@ -94,12 +95,12 @@ class ParameterRule(Exchange, Protocol):
         Raises
         ------
         ValueError
-            The rule cannot work in this neighbourhood.
+            If the rule cannot work in this neighbourhood.
         """
         ...
 
     def adapt(self, state: Any, samples: Samples) -> Any:
-        """Return a node's state with its samples, before it sends."""
+        """Return a node's state after it has used its samples, before it sends."""
         ...
 
     def send(self, state: Any) -> Array:
@@ -121,11 +122,11 @@ class Information(NamedTuple):
     Attributes
     ----------
     sums : Array
-        (M,), as `least_squares` has them, averages over the nodes.
+        Averages over the nodes, (M,), in the layout of `least_squares`.
     ridge : float
-        The number added to the diagonal of the features' products, beside the learner's lambda.
+        The number added to the diagonal of the features' products, in addition to the learner's lambda.
     noise : Array
-        The estimate of the noise's variance, (3, C), as of `noise_variance`.
+        The estimate of the noise variance, (3, C); see `noise_variance`.
     """
 
     sums: Array
@@ -135,7 +136,7 @@ class Information(NamedTuple):
 
 @runtime_checkable
 class InformedRule(Protocol):
-    """A protocol of vectors that solves least squares, and so knows its function's variance."""
+    """A protocol of vectors that solves least squares, so that its function has a posterior variance."""
 
     def information(self, state: Any) -> Information:
         """Return a node's least squares."""
@@ -144,12 +145,12 @@ class InformedRule(Protocol):
 
 @runtime_checkable
 class AddressedRule(Protocol):
-    """A protocol of vectors that does not send to each neighbour in each round; one in plain Python."""
+    """A protocol of vectors, in plain Python, that does not send to every neighbour in every round."""
 
     def receivers(self, state: Any) -> int:
-        """Return to how many neighbours the node sends in a round, after :meth:`ParameterRule.adapt`.
+        """Return the number of neighbours to which the node sends in a round, after :meth:`ParameterRule.adapt`.
 
-        Its vector is seen by all. Those that receive none leave it out by themselves, and it is not counted there.
+        All neighbours can read the vector; a neighbour that is no receiver ignores it, and its message is not counted.
         """
         ...
 
@@ -161,7 +162,7 @@ class Vectors(SendsVectors, Ranged):
     Parameters
     ----------
     every : int
-        The rounds from one message to the next, at least 1. In those between, nodes learn alone.
+        The number of rounds from one message to the next, at least 1. Nodes learn alone in the rounds between.
     """
 
     every: int = dataclasses.field(default=1, kw_only=True)
@@ -176,10 +177,10 @@ AnyRule = Rule | ParameterRule | StackedRule | SummaryRule
 """A protocol of any family."""
 
 
-# What protocols of vectors hand over to compiled rounds: functions with one signature, and their numbers.
+# The compiled form of protocols of vectors: functions with one signature, and their numbers.
 #
-# What a node knows is a vector that the protocol lays out itself, field by field of its state: the weights (L, C) of
-# the node's function first.
+# A node's state is one vector, which holds the fields of the protocol's state in order: first the weights (L, C) of the
+# node's function.
 
 LONG_LOOPS = True
 
@@ -189,11 +190,11 @@ class PhaseArguments(NamedTuple):
 
     numbers: ReadOnly  # the protocol's own
     state: Array  # the node's
-    last_sent: ReadOnly  # (n,), these three as of `Received`; before a node sends they have no rows
+    last_sent: ReadOnly  # (n,), the next three are the fields of `Received`; no rows before a node sends
     vectors: ReadOnly  # (deg, n)
     counts: ReadOnly  # (deg,)
     eta: float
-    weights: Array  # (L C,) the end of the learner's step, or its begin
+    weights: Array  # (L C,) after the learner's step, or before it
     lambdas: ReadOnly  # (L,) the learner's regularization of each feature
     features: ReadOnly  # (n, L) of the samples, which are b or fewer
     targets: ReadOnly  # (n, q)
@@ -229,9 +230,9 @@ class CompiledPhase(NamedTuple):
     Attributes
     ----------
     finish : function
-        With the signature PHASE: changes the state, by the weights after the step if there is one.
+        With the signature PHASE; updates the state, using the weights after the learner's step if there is one.
     start : function, optional
-        With the signature PHASE: fills the weights from which the learner steps on the samples; None for no step.
+        With the signature PHASE; fills in the weights from which the learner steps on the samples. None for no step.
     """
 
     finish: Compiled
@@ -250,7 +251,7 @@ class CompiledParameterRule(NamedTuple):
     numbers : Array
         The protocol's own numbers.
     adapt : CompiledPhase, optional
-        Before a node sends; None if nothing changes then.
+        The phase before a node sends; None if nothing changes then.
     """
 
     receive: CompiledPhase
@@ -265,22 +266,22 @@ def packed(state: Any) -> Array:
 
 
 def unpacked(state: Any, vector: Array) -> Any:
-    """Return a state whose fields have the shapes of another's and the numbers of a vector, copied."""
+    """Return a state with the shapes of another state's fields and a copy of a vector's numbers."""
     return in_vector(state, vector.copy())
 
 
 def in_vector(state: Any, vector: Array) -> Any:
-    """Return a state whose arrays have the shapes of another's and are views of a vector; numbers are read from it."""
+    """Return a state with the shapes of another state's fields; its arrays are views of a vector."""
     return _read(state, vector, 0)[0]
 
 
 def holds_numbers(state: Any) -> bool:
-    """Return whether a field of a state is a number, which no view can follow."""
+    """Return whether a field of a state is a number, which cannot be a view."""
     return any(not np.shape(field) for _, field in _fields(state))
 
 
 def place_of(state: Any, name: str) -> slice:
-    """Return the place of a field in the vector of a state."""
+    """Return the slice of a field in the vector of a state."""
     begin = 0
     for field, value in _fields(state):
         if field == name:
@@ -299,7 +300,7 @@ def _fields(state: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _read(state: Any, own: Array, begin: int) -> tuple[Any, int]:
-    """Return a state filled from a place in a vector on, and the place behind it."""
+    """Return a state read from a vector from ``begin`` on, and the index after it."""
     fields = list[Any]()
     for field in state:
         if isinstance(field, tuple):

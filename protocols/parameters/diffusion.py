@@ -30,12 +30,12 @@ class Diffused(NamedTuple):
     weights: Annotated[Array, "LC"]  # theta_i
     other: Annotated[Array, "LC"]  # psi_i
     combination: Annotated[Array, "d"]  # a_ij
-    moved: Annotated[Array, "1"]  # of the adaptive combination: the squared length of the node's own step
-    apart: Annotated[Array, "d"]  # and of those of its neighbours
+    moved: Annotated[Array, "1"]  # for "adaptive": the mean squared length of the node's own step
+    apart: Annotated[Array, "d"]  # for "adaptive": the mean squared distances of the neighbours
 
 
 RECEIVED, ADAPTIVE = 1.0, 2.0
-"""The kinds of a_ij that change, among the keys."""
+"""The values of the second key for a_ij that change during a run."""
 
 
 def adapt(keys: tuple[float, ...], state: Diffused, samples: Seen) -> Diffused:
@@ -63,7 +63,7 @@ def step_last(keys: tuple[float, ...], state: Diffused, received: Received, samp
 
 
 def weigh(keys: tuple[float, ...], state: Diffused, end: Array, begin: Array, received: Received) -> None:
-    """Update a_ij from the received ends of steps and the node's own begin and end."""
+    """Update a_ij from the received weights, and from the node's weights before and after its step."""
     rate, kind = keys
     if kind == RECEIVED:
         state.combination.fill(1.0 / (1.0 + total(received.counts)))
@@ -80,7 +80,7 @@ def weigh(keys: tuple[float, ...], state: Diffused, end: Array, begin: Array, re
 
 
 def inverse_mean(rate: float, means: Array, place: int, square: float, arrived: bool) -> float:
-    """Update a running mean, which begins with the first square above 0, if a message has arrived; return 1 over it."""
+    """Update a running mean if a message has arrived, and return its inverse; it starts at the first square above 0."""
     if arrived:
         old = means[place]
         means[place] = (1.0 - rate) * old + rate * square if old > 0.0 else square
@@ -91,28 +91,28 @@ def inverse_mean(rate: float, means: Array, place: int, square: float, arrived: 
 class Diffusion(Stepping):
     """Every node steps on its own samples and averages with its neighbours (Bouboulis et al., IEEE TSP 2018).
 
-    Adapt then combine: ``psi_i = theta_i - eta grad_i(theta_i)``, then ``theta_i = sum_j a_ij psi_j``, where a_ij and
-    the node's own a_ii add up to one. Combine then adapt: ``psi_i = sum_j a_ij theta_j``, then ``theta_i = psi_i - eta
-    grad_i(psi_i)``.
+    Adapt then combine: ``psi_i = theta_i - eta grad_i(theta_i)``, then ``theta_i = sum_j a_ij psi_j``. Combine then
+    adapt: ``psi_i = sum_j a_ij theta_j``, then ``theta_i = psi_i - eta grad_i(psi_i)``. The sums include the node
+    itself, and all a_ij of a node add up to 1.
 
     Parameters
     ----------
     combination : {"metropolis", "uniform", "relative_degree", "received", "adaptive"}
-        a_ij from the degrees; ``received``, ``1 / (1 + h_i)`` with the h_i neighbours that are received in the round:
-        where the topology's ``schedule`` is ``gossip``, pairs meet in the middle (Boyd, Ghosh, Prabhakar and Shah,
-        2006); or, ``adaptive``, from the distance of each neighbour's step's end from the node's begin: as
-        ``1 / gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012),
-        where averages come first ``||theta_j - psi_i||^2``. Neighbours with another target get small weights.
+        The first three compute a_ij from the degrees. ``received`` is ``1 / (1 + h_i)`` with the number h_i of
+        neighbours that are received in the round; with the topology's ``schedule = "gossip"`` two nodes take their mean
+        (Boyd, Ghosh, Prabhakar and Shah, 2006). ``adaptive`` is proportional to ``1 / gamma_ij^2``, with
+        ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012), or with
+        ``||theta_j - psi_i||^2`` for combine then adapt; neighbours with a different target get small weights.
     order : {"adapt_then_combine", "combine_then_adapt"}
-        The order of both.
+        The order of the two steps.
     rate : float
-        nu of the adaptive combination, above 0, at most 1.
+        nu of the adaptive combination, in (0, 1].
     step : {"implicit", "explicit"}
-        Whether a quadratic loss is taken at the new function or, as published, at the old one.
+        Whether a quadratic loss is evaluated at the new function ("implicit") or, as published, at the old function.
     as_published : bool
-        The paper's explicit step and Metropolis weights in one key.
+        Whether to take the paper's explicit step and Metropolis weights.
     every : int
-        The rounds from one message to the next, at least 1; in those between nodes learn alone.
+        The number of rounds from one message to the next, at least 1. Nodes learn alone in the rounds between.
     """
 
     combination: Weights = field(default="metropolis", metadata={"as_published": "metropolis"})
@@ -122,9 +122,9 @@ class Diffusion(Stepping):
     ranges: ClassVar = {"rate": Range("(0, 1]", "0.1 is usual")}
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
-        """Return the weights, with the combination of the neighbours."""
+        """Return the weights, and the initial combination weights of the neighbours."""
         name = self.combination
-        if name == "received":  # while all are received
+        if name == "received":  # correct if all are received
             name = "uniform"
         elif name == "adaptive":
             name = "metropolis"
@@ -139,7 +139,7 @@ class Diffusion(Stepping):
 
     @property
     def page(self) -> Page:
-        """The functions of the order."""
+        """The functions for the chosen order."""
         if self.order == "combine_then_adapt":
             return Page(Diffused, "weights", step_last, receive_steps="other", combine=average_weights)
         return Page(Diffused, "other", average_steps, adapt, "weights")

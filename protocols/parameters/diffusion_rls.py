@@ -27,7 +27,7 @@ class Summed(NamedTuple):
 
 
 def see(keys: tuple[float, float], state: Summed, samples: Seen) -> Summed:
-    """Take the samples into the sums."""
+    """Add the samples to the sums."""
     _, forgetting = keys
     learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, forgetting, state.noise)
     add(state.sums, samples.features, samples.targets, forgetting)
@@ -44,7 +44,7 @@ def average_sums(keys: tuple[float, float], state: Summed, received: Received, s
 
 @dataclass(frozen=True)
 class DiffusionRls(NumpyVectors):
-    """Neighbours average the sums of least squares, so that each node comes to solve it on all samples of the network.
+    """Diffusion recursive least squares: neighbours average the sums from which each node solves ridge regression.
 
     With the sums ``P_i = Z_i' Z_i`` and ``s_i = Z_i' y_i`` of the round's samples, and Metropolis weights a_ij,
 
@@ -52,19 +52,20 @@ class DiffusionRls(NumpyVectors):
         e_i <- sum_j a_ij (e_j + s_j)
         theta_i = inv(D_i + (ridge + n_i lambda / 2) I) e_i
 
-    where n_i counts samples as D_i does. That is the mean of the posterior of a Gaussian process with these features
-    and noise of the variance ``ridge``. The method is diffusion recursive least squares (Cattivelli, Lopes and Sayed,
-    IEEE TSP 2008), with its sums in place of their inverse. A message has L (L + 1) / 2 + L C + 1 numbers.
+    n_i is the number of samples, averaged in the same way as D_i. theta_i is the posterior mean of a Gaussian process
+    with these features and the noise variance ``ridge``. By the averages each node approaches the solution on all
+    samples of the network. The method is that of Cattivelli, Lopes and Sayed (IEEE TSP 2008), with the sums instead of
+    their inverse. A message has L (L + 1) / 2 + L C + 1 numbers.
 
     Parameters
     ----------
     ridge : float
-        The variance of the targets' noise in units of the prior's, above 0: the prior f = 0 has the weight of this
-        many samples.
+        The variance of the targets' noise in units of the prior's variance, above 0: the prior f = 0 has the weight of
+        this many samples.
     forgetting : float
-        The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
+        The forgetting factor of earlier samples per round, in (0, 1]; take a value below 1 if targets drift.
     every : int
-        The rounds from one message to the next, at least 1; in those between nodes learn alone.
+        The number of rounds from one message to the next, at least 1. Nodes learn alone in the rounds between.
     """
 
     page: ClassVar = Page(Summed, "sums", average_sums, see)
@@ -80,7 +81,7 @@ class DiffusionRls(NumpyVectors):
     ranges: ClassVar = {"ridge": Range("(0, inf)"), "forgetting": FORGETTING}
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Summed:
-        """Return the weights, and no samples."""
+        """Return the weights, and sums over no samples."""
         noise = np.zeros((ROWS, weights.shape[1]))
         return Summed(weights, empty(*weights.shape), noise, combination("metropolis", neighborhood))
 
@@ -93,9 +94,10 @@ class DiffusionRls(NumpyVectors):
 def learn_from_predictions(
     weights: ReadOnly, features: ReadOnly, targets: ReadOnly, forgetting: float, noise: Array
 ) -> None:
-    """Update the noise (3, C) by the errors of the weights (L C,) at samples (n, L).
+    """Update the estimate of the noise (3, C) with the prediction errors of the weights (L C,) at samples (n, L).
 
-    The variance of the function itself, which a node shares with all others, is small beside it after few rounds.
+    The function's own variance also contributes to the errors. Since the function is learned from all nodes' samples,
+    this part is small after a few rounds.
     """
     count, outputs = targets.shape
     errors = np.empty((count, outputs))
@@ -110,7 +112,7 @@ def learn_from_predictions(
 
 @cached_njit
 def conclude(sums: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array) -> None:
-    """Solve for the weights (L C,) from the sums, with a ridge and half of the learner's lambda for each sample."""
+    """Solve for the weights (L C,) from the sums, with the ridge plus half the learner's lambda per sample."""
     features = len(lambdas)
     products, samples = features * (features + 1) // 2, max(sums[-1], 0.0)
     whole = np.empty(features)

@@ -1,4 +1,4 @@
-"""Ditto: a function of the network by diffusion, and one of each node beside it."""
+"""Ditto: a common function by diffusion, and a personal function of each node near it."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
@@ -37,27 +37,29 @@ def pull(keys: tuple[float, float], state: Personal, received: Received, samples
 
 @dataclass(frozen=True)
 class Ditto(PenalizedStepping):
-    """Nodes find a common function by diffusion, and each its own near that (Ditto: Li, Hu, Beirami, Smith, ICML 2021).
+    """A common function by diffusion, and a personal function of each node near it (Ditto: Li et al., ICML 2021).
 
-    The common weights w_i take an adapt-then-combine step with Metropolis weights, in place of the paper's server; the
-    node's own minimise ``E l_i(v) + penalty/2 ||v - w_i||^2`` by steps on the same samples, and are its function.
+    The common weights w_i take an adapt-then-combine step with Metropolis weights, which replaces the paper's server.
+    The personal weights v_i minimise ``E l_i(v) + penalty/2 ||v - w_i||^2`` by steps on the same samples, and define
+    the node's function (Li, Hu, Beirami and Smith).
 
     Parameters
     ----------
     penalty : float or "auto"
-        The pull to the common function, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's
-        curvature, 0.1 for the squared loss.
+        The strength of the pull to the common function, nonnegative; with 0 the nodes are isolated. "auto" is a
+        twentieth of the loss's curvature: 0.1 for the squared loss.
     step : {"implicit", "explicit"}
-        Whether the pull, and a quadratic loss, are taken at the new function or, as published, at the old one. The
-        implicit pull is to the common function after its step of the round, the published one to that before it.
+        Whether the pull, and a quadratic loss, are evaluated at the new function ("implicit") or, as published, at the
+        old function. The implicit pull is towards the common function after its step of the round; the published pull
+        is towards the common function before that step.
     as_published : bool
-        The paper's explicit step in one key.
+        Whether to take the paper's explicit step; overrides ``step``.
     every : int
-        The rounds from one message to the next, at least 1; in those between nodes learn alone.
+        The number of rounds from one message to the next, at least 1. Nodes learn alone in the rounds between.
     """
 
     page: ClassVar = Page(Personal, "adapted", pull, adapt, "shared", "weights")
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Personal:
-        """Return both functions as they begin."""
+        """Return the initial state: both functions have the same weights."""
         return Personal(weights, weights, weights, combination("metropolis", neighborhood))

@@ -27,14 +27,14 @@ class Split(NamedTuple):
 
 
 def see(keys: tuple[float, float], state: Split, samples: Seen) -> Split:
-    """Take the samples into the sums."""
+    """Add the samples to the sums."""
     forgetting, _ = keys
     add(state.sums, samples.features, samples.targets, forgetting)
     return state
 
 
 def multiply(keys: tuple[float, float], state: Split, received: Received, samples: Seen) -> Split:
-    """Take the dual's step of the round before, by its weights, and then solve for the new ones."""
+    """Take the dual step of the previous round, from the weights sent then, and solve for the new weights."""
     _, every = keys
     if waits(every, received.counts):
         return state
@@ -51,28 +51,29 @@ def multiply(keys: tuple[float, float], state: Split, received: Received, sample
 
 @dataclass(frozen=True)
 class Dkla(Tolerant):
-    """Each node solves least squares on all its samples, held to its neighbours by ADMM (Xu et al., JMLR 2021, alg. 1).
+    """Least squares on each node's samples, coupled to its neighbours by ADMM (Xu et al., JMLR 2021, algorithm 1).
 
-    With the means over the node's n samples so far, Z its features and y its targets, and the learner's lambda,
+    With the features Z and targets y of the node's n samples so far, and the learner's lambda,
 
         theta_i <- inv(2/n Z'Z + lambda I + 2 rho deg_i I) (2/n Z'y + rho sum_j (theta_i + theta_j) - gamma_i)
         gamma_i <- gamma_i + rho sum_j (theta_i - theta_j)
 
-    The paper has all samples from the start, as here once the data is used up: ``stream.epochs`` adds iterations. COKE
-    is this protocol where ``[links]`` has ``trigger = { threshold = v, decay = mu }`` and
-    ``on_missing = "repeat"``: both ends then take the weights that were sent last.
+    The paper has all samples from the start. Here this is the case once the data is used up; ``stream.epochs`` adds
+    iterations. For COKE, set ``trigger = { threshold = v, decay = mu }`` and ``on_missing = "repeat"`` in ``[links]``:
+    both ends then use the weights that were sent last.
 
     Parameters
     ----------
     penalty : float or "auto"
-        rho, not negative; "auto" is 0.1.
+        rho, nonnegative; "auto" is 0.1.
     tolerant : bool
-        Whether duals come from sums of the weights sent where messages are lost or late, nodes sleep or edges switch;
-        false adds up the messages that arrive, as published.
+        Whether dual variables are computed from sums of all sent weights if messages may be lost or late, nodes may
+        sleep or edges may switch. False adds up the messages that arrive, as published.
     forgetting : float
-        The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
+        The forgetting factor of earlier samples per round, in (0, 1]; take a value below 1 if targets drift.
     every : int
-        The rounds from one message to the next, at least 1; in those between functions stay, and samples add up.
+        The number of rounds from one message to the next, at least 1. In the rounds between, functions do not change,
+        and samples accumulate.
     """
 
     page: ClassVar = Page(Split, "weights", multiply, see)
@@ -85,11 +86,11 @@ class Dkla(Tolerant):
     ranges: ClassVar = {"forgetting": FORGETTING}
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Split:
-        """Return the weights, no dual and no samples."""
+        """Return the weights, dual variables of 0, and sums over no samples."""
         self.refuse_one_way(neighborhood)
         return Split(weights, np.zeros_like(weights), empty(*weights.shape), self.strength)
 
     @property
     def keys(self) -> tuple[float, float]:
-        """The factor of earlier samples, and the rounds between messages."""
+        """The forgetting factor, and the number of rounds between messages."""
         return self.forgetting, float(self.every)

@@ -1,4 +1,4 @@
-"""DOMKL: random features of several kernels, each held together by ADMM, mixed by the neighbourhood's losses."""
+"""DOMKL: random features of several kernels, each coupled by ADMM, mixed by the neighbourhood's losses."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
@@ -23,7 +23,7 @@ class Mixed(NamedTuple):
     """The state of a node of DOMKL, with L the features of all E members."""
 
     weights: Annotated[Array, "LC"]  # q_e theta_e, (E, L, C)
-    sums: Annotated[Array, "n"]  # (E L C + E,) theta_e of all members, and behind them their log weights
+    sums: Annotated[Array, "n"]  # (E L C + E,) theta_e of all members, then their log weights
     dual: Annotated[Array, "LC"]  # gamma_e, the sums of its edges' dual variables, (E, L, C)
     losses: Annotated[Array, "E"]  # (E,) of the members, each before its step on the sample
     samples: float  # the number of samples in the losses
@@ -38,7 +38,7 @@ def see(keys: tuple[float, float], state: Mixed, samples: Seen) -> Mixed:
 
 
 def mix_anew(keys: tuple[float, float], state: Mixed, received: Received, samples: Seen) -> Mixed:
-    """Take the dual's step of the round before, by its weights; then solve, and weigh the members."""
+    """Take the dual step of the previous round, from the weights sent then; then solve, and weigh the members."""
     multiply(state.sums, state.dual.reshape(-1), state.penalty, received, samples)
     mix(state.sums, received.vectors, received.counts, state.weights.reshape(-1))
     return state
@@ -46,35 +46,36 @@ def mix_anew(keys: tuple[float, float], state: Mixed, received: Received, sample
 
 @dataclass(frozen=True)
 class Domkl(Tolerant):
-    """Several kernels' random features, each held to the neighbours' by online ADMM, mixed by Hedge over neighbours.
+    """Random features of several kernels, each coupled to the neighbours' by online ADMM, mixed by Hedge.
 
     DOMKL (Hong and Chae, IEEE TNNLS 2021). With the features Z_e (b, L) of the samples in kernel e and the learner's
-    eta and lambda, every member minimises its loss on the round's samples, near where it was and near its neighbours:
+    eta and lambda, every member minimises its loss on the round's samples, plus penalties on the distance to its old
+    weights and to its neighbours' weights:
 
         theta_e <- inv(2/b Z_e'Z_e + (1 / eta + 2 rho deg_i) I)
                        (2/b Z_e'y + (1 / eta - lambda) theta_e + rho sum_j (theta_e + theta_ej) - gamma_e)
         gamma_e <- gamma_e + rho sum_j (theta_e - theta_ej)
         q_e     ~  exp(sum of log w_e over the node and its neighbours)      log w_e = -rate L_e
 
-    where L_e sums the member's losses on the samples before their steps. The function is ``sum_e q_e theta_e'
-    z_e(x)``, that of the learner `raker`, whose members step so where the penalty is 0. rho is half the paper's, and
-    1 / eta its eta_l. A message has E (L C + 1) numbers.
+    L_e is the sum of the member's losses, each measured before the step on its sample. The function is
+    ``sum_e q_e theta_e' z_e(x)``, as for the learner `raker`; with penalty 0 the members take the implicit steps of
+    `raker`. rho is half the paper's rho, and 1 / eta is the paper's eta_l. A message has E (L C + 1) numbers.
 
     Parameters
     ----------
     penalty : float or "auto"
-        rho, not negative; "auto" is 0.1.
+        rho, nonnegative; "auto" is 0.1.
     tolerant : bool
-        Whether duals come from sums of the weights sent where messages are lost or late, nodes sleep or edges switch;
-        false adds up the messages that arrive, as published.
+        Whether dual variables are computed from sums of all sent weights if messages may be lost or late, nodes may
+        sleep or edges may switch. False adds up the messages that arrive, as published.
     rate : float or "auto"
-        The rate of Hedge, 1 / eta_g in the paper, positive. "auto" is that of a Gaussian likelihood: 1 over twice the
-        mean loss of the node's best member.
+        The learning rate of Hedge, 1 / eta_g in the paper, positive. "auto" corresponds to a Gaussian likelihood: 1
+        over twice the mean loss of the node's best member.
     forgetting : float
-        The factor of earlier losses for each sample of a batch, above 0, at most 1; losses of a batch have the same
-        weight. The paper's is 1.
+        The factor in (0, 1] by which each new sample multiplies the losses of earlier batches; losses within a batch
+        count equally. The paper's is 1.
     every : int
-        1: over rounds without messages duals would push on, and weights grow without bound.
+        Must be 1: in rounds without messages the dual variables would keep changing the weights without bound.
     """
 
     page: ClassVar = Page(Mixed, "sums", mix_anew, see)
@@ -92,7 +93,7 @@ class Domkl(Tolerant):
         refuse_waiting(self.every)
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Mixed:
-        """Return members with equal weights, no dual, and no losses."""
+        """Return members with equal mixture weights, dual variables of 0, and no losses."""
         self.refuse_one_way(neighborhood)
         count = len(weights)
         nothing = np.zeros(count)
@@ -101,7 +102,7 @@ class Domkl(Tolerant):
 
     @property
     def keys(self) -> tuple[float, float]:
-        """The factor of earlier losses, and the rate of Hedge."""
+        """The forgetting factor, and the rate of Hedge."""
         return self.forgetting, LIKELIHOOD if self.rate == "auto" else float(self.rate)
 
 
@@ -120,7 +121,7 @@ def lose(
     Parameters
     ----------
     sums : Array
-        The members (E, L, C), and behind them their log weights, (E,), filled in.
+        The members (E, L, C), then their log weights (E,), which are filled in.
     losses : Array
         (E,), changed.
     samples : float
@@ -128,7 +129,7 @@ def lose(
     features, targets : Array
         (n, E L) and (n, C).
     forgetting, rate : float
-        Of the protocol.
+        The protocol's keys.
 
     Returns
     -------
@@ -158,10 +159,10 @@ def lose(
 
 @cached_njit
 def multiply(sums: Array, dual: Array, rho: float, received: Received, samples: Seen) -> None:
-    """Take the dual's step, (E L C,), and solve for the members (E, L, C), with which ``sums`` begins.
+    """Take the dual step, (E L C,), and solve for the members (E, L, C), the first numbers of ``sums``.
 
-    With few samples that is a small system for each: ``theta = v + Z' inv(b/2 ridge I + Z Z') (y - Z v)``, where v is
-    the right-hand side without the samples, over the ridge.
+    Each member is solved by a system in the few samples: ``theta = v + Z' inv(b/2 ridge I + Z Z') (y - Z v)``, where v
+    is the right-hand side without the samples, divided by the ridge.
     """
     _, features, targets, lambdas, eta, batch_size = samples
     size, (seen, outputs) = len(dual), targets.shape
@@ -203,8 +204,7 @@ def multiply(sums: Array, dual: Array, rho: float, received: Received, samples: 
 
 @cached_njit
 def mix(sums: ReadOnly, vectors: ReadOnly, counts: ReadOnly, weights: Array) -> None:
-    """Fill in the members' weights times their mixture weights, q_e theta_e (E L C,), by the neighbourhood's log
-    weights."""
+    """Fill in q_e theta_e, (E L C,), with mixture weights from the neighbourhood's log weights."""
     size = len(weights)
     count = len(sums) - size
     known = sums[size:].copy()

@@ -30,7 +30,7 @@ class Informed(NamedTuple):
 
 
 def see(keys: tuple[float, float, float], state: Informed, samples: Seen) -> Informed:
-    """Add the sums of the samples to those since the last message."""
+    """Add the samples to the sums since the last message."""
     _, forgetting, _ = keys
     learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, forgetting, state.noise)
     add(state.moving[: len(state.settled)], samples.features, samples.targets, 1.0)
@@ -38,16 +38,16 @@ def see(keys: tuple[float, float, float], state: Informed, samples: Seen) -> Inf
 
 
 def average_once_more(keys: tuple[float, float, float], state: Informed, received: Received, samples: Seen) -> Informed:
-    """Average each message's sums once more, add up the finished ones, and solve.
+    """Average the sums in the messages once more, add the finished sums to the settled ones, and solve.
 
-    The newest are 0 then: no samples of the round to come are known.
+    Afterwards the newest sums are 0, because the next round's samples are not known yet.
     """
     ridge, forgetting, every = keys
     if waits(every, received.counts):
         return state
     mean, size = averaged(state.moving, received, state.combination), len(state.settled)
     oldest = len(mean) - size
-    left = forgetting if mean[size - 1] > 0.0 else 1.0  # after the end of the data nothing is forgotten
+    left = forgetting if mean[size - 1] > 0.0 else 1.0  # nothing is forgotten after the end of the data
     settled = left * state.settled + forgetting ** (oldest // size) * mean[oldest:]
     moving = np.concatenate((np.zeros(size), mean[:oldest]))
     conclude(together(moving, forgetting, settled), ridge, samples.lambdas, state.weights.reshape(-1))
@@ -56,7 +56,7 @@ def average_once_more(keys: tuple[float, float, float], state: Informed, receive
 
 @dataclass(frozen=True)
 class Drfgp(NumpyVectors):
-    """A Gaussian process on random features: each round's information is averaged some times, and then added up.
+    """A Gaussian process on random features; each round's information is averaged K times and then added up.
 
     DRFGP in the information form (Llorente, Waxman and Djuric, Decentralized online ensembles of Gaussian processes,
     2025). With the features Z_i of the round's samples, noise of the variance s^2, V nodes, Metropolis weights a_ij and
@@ -65,21 +65,22 @@ class Drfgp(NumpyVectors):
         P_i = Z_i' Z_i      s_i = Z_i' y_i      each averaged K times:  P_i <- sum_j a_ij P_j
         D_i <- D_i + V P_i / s^2      e_i <- e_i + V s_i / s^2      theta_i = inv(D_i) e_i
 
-    from the prior D_i = I, to which the learner's lambda is added as in `diffusion_rls`: there D_i itself is averaged,
-    so that samples go on spreading, and ``ridge`` is s^2 / V in both. The exchanges of a round are spread over K
-    rounds: a message holds the sums of the last K of them, each averaged once more, and unfinished averages count
-    too. It has K (L (L + 1) / 2 + L C + 1) numbers.
+    The prior is D_i = I, plus the learner's lambda as in `diffusion_rls`. There D_i itself is averaged, so that samples
+    keep spreading through the network; ``ridge`` is s^2 / V in both. The K exchanges of a round's sums take K rounds: a
+    message contains the sums of the last K rounds, each of which is averaged once more. Unfinished averages are used
+    too. A message has K (L (L + 1) / 2 + L C + 1) numbers.
 
     Parameters
     ----------
     exchanges : int
         K, at least 1: a node learns from nodes at most K edges away.
     ridge : float
-        The variance of the targets' noise in units of the prior's, over the number of nodes; above 0.
+        The variance of the targets' noise in units of the prior's variance, divided by the number of nodes; above 0.
     forgetting : float
-        The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
+        The forgetting factor of earlier samples per round, in (0, 1]; take a value below 1 if targets drift.
     every : int
-        The rounds from one message to the next, at least 1; in those between functions stay, and samples add up.
+        The number of rounds from one message to the next, at least 1. In the rounds between, functions do not change,
+        and samples accumulate.
     """
 
     page: ClassVar = Page(Informed, "moving", average_once_more, see)
@@ -106,7 +107,7 @@ class Drfgp(NumpyVectors):
             )
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Informed:
-        """Return the weights, and no samples."""
+        """Return the weights, and sums over no samples."""
         nothing = empty(*weights.shape)
         moving = np.zeros(self.exchanges * len(nothing))
         noise = np.zeros((ROWS, weights.shape[1]))
@@ -114,17 +115,17 @@ class Drfgp(NumpyVectors):
 
     @property
     def keys(self) -> tuple[float, float, float]:
-        """The ridge, the factor of earlier samples, and the rounds between messages."""
+        """The ridge, the forgetting factor, and the number of rounds between messages."""
         return self.ridge, self.forgetting, float(self.every)
 
     def information(self, state: Informed) -> Information:
-        """Return all sums, unfinished ones included, and the estimate of the noise."""
+        """Return all sums, including unfinished averages, and the estimate of the noise."""
         return Information(together(state.moving, self.forgetting, state.settled), self.ridge, state.noise)
 
 
 @cached_njit
 def together(moving: ReadOnly, forgetting: float, settled: ReadOnly) -> Array:
-    """Return the sum (M,) of the settled sums and the unfinished ones."""
+    """Return the total (M,) of the settled and the unfinished sums."""
     size, share = len(settled), 1.0
     sums = settled.copy()
     for begin in range(size, len(moving), size):

@@ -73,33 +73,35 @@ class GradientTracking(Stepping):
     """Neighbours average weights and gradient trackers (Di Lorenzo and Scutari, IEEE TSIPN 2016; Pu and Nedic, 2021).
 
     With Metropolis weights a_ij, ``theta_i <- sum_j a_ij (theta_j - eta d_j)`` and ``d_i <- sum_j a_ij d_j + grad_i -
-    grad_i'``, where grad_i is the gradient at the new weights on the new samples, and grad_i' that of the round before.
-    The mean of all d_i is that of all grad_i, so that nodes with data of their own are not pulled back to their own.
+    grad_i'``. grad_i is the gradient at the new weights on the new samples, and grad_i' is the gradient of the previous
+    round. The mean of all d_i equals the mean of all grad_i, so that nodes with different data still converge to the
+    minimum of the mean loss.
 
-    A lost tracker would be missing from that mean for ever. Nodes therefore send the sum s_i of all
-    their steps ``p_i = eta d_i`` in its place, and a node takes the newest that it has received from each neighbour:
+    A lost tracker would be missing from that mean permanently. Nodes therefore send the sum s_i of all their steps
+    ``p_i = eta d_i`` instead, and use the newest sum received from each neighbour:
 
         p_i = eta grad_i + sum_j a_ij (s_j - s_i),    s_i <- s_i + p_i.
 
-    On ideal links, with one constant step size, these are the same weights. The next sum that arrives makes up for
-    lost, late or rounded ones: the p_i, and those under way, a_ij (s_i - the s_i that j has received), always add
-    up to all ``eta grad_i`` (running sums as of Hadjicostis, Vaidya and Dominguez-Garcia, IEEE TAC 2016, and of
-    ASY-SONATA: Tian, Sun and Scutari, IEEE TAC 2020).
+    On ideal links, with one constant step size, the weights are the same. The next sum that arrives compensates for
+    lost, late or rounded ones. The steps p_i, plus the amounts in transit, a_ij (s_i - the s_i that j has received),
+    always add up to the sum of all ``eta grad_i`` (running sums as in Hadjicostis, Vaidya and Dominguez-Garcia, IEEE
+    TAC 2016, and in ASY-SONATA: Tian, Sun and Scutari, IEEE TAC 2020).
 
-    In directed networks a node takes s_j from the neighbours that it asks, and gives s_i to the neighbours that ask
+    In directed networks a node receives s_j from the neighbours that it asks, and sends s_i to the neighbours that ask
     it: weights are averaged by rows, steps by columns (Push-Pull: Pu, Shi, Xu and Nedic, IEEE TAC 2021).
 
     Parameters
     ----------
     step : {"implicit", "explicit"}
-        Whether the gradients of a quadratic loss are those at the end of implicit steps, or, as published, at the
-        weights.
+        Whether the gradient of a quadratic loss is taken at the end of an implicit step or, as published, at the
+        current weights.
     sends : {"sums", "trackers"}
-        The sums s_i, or, as published, the trackers d_i, which diverge where messages are lost, late or rounded.
+        Whether nodes send the sums s_i or, as published, the trackers d_i, which diverge if messages are lost, late or
+        rounded.
     as_published : bool
-        The papers' explicit step and trackers in one key.
+        Whether to take the papers' explicit step and trackers.
     every : int
-        The rounds from one message to the next, at least 1; in those between nodes learn alone.
+        The number of rounds from one message to the next, at least 1. Nodes learn alone in the rounds between.
     """
 
     sends: Literal["sums", "trackers"] = field(default="sums", metadata={"as_published": "trackers"})
@@ -113,7 +115,7 @@ class GradientTracking(Stepping):
 
     @property
     def requires(self) -> str | None:
-        """The key to set where messages are lost, late or rounded."""
+        """The key to set if messages may be lost, late or rounded."""
         if self.sends == "sums":
             return None
         return 'set protocol.sends = "sums": trackers that are lost, late or rounded are missing for good'
@@ -131,7 +133,7 @@ class GradientTracking(Stepping):
 
     @property
     def keys(self) -> tuple[()]:
-        """Nothing."""
+        """No numbers."""
         return ()
 
     @property

@@ -1,4 +1,4 @@
-"""Hedge: weights of several predictors from their losses on samples that they had not seen."""
+"""Hedge: weights of several predictors from their losses on new samples."""
 
 import math
 
@@ -10,12 +10,12 @@ from kernelswarm.protocols.core.compiling import cached_njit
 LONG_LOOPS = True
 
 LIKELIHOOD = 0.0
-"""Stands for the rate of a Gaussian likelihood, 1 over twice the mean loss of the best predictor."""
+"""The value that stands for the rate of a Gaussian likelihood: 1 over twice the mean loss of the best predictor."""
 
 
 @cached_njit
 def log_weights(losses: Array, count: float, rate: float) -> Array:
-    """Compute ``-rate (L_e - min L)`` from sums of losses L_e over ``count`` samples: (E,), the best predictor's 0."""
+    """Compute ``-rate (L_e - min L)``, (E,), from sums of losses L_e over ``count`` samples; the best one has 0."""
     best = np.min(losses)
     if rate == LIKELIHOOD and best > 0.0:
         rate = 0.5 * max(count, 1.0) / best

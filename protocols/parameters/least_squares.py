@@ -17,7 +17,7 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 
 # Decompositions of symmetric matrices by LAPACK, in compiled code.
 #
-# `np.linalg` has numba compile its checks and their messages, which takes seconds; here are the functions behind it.
+# With `np.linalg` numba also compiles checks and messages, which takes seconds. These are the functions that it calls.
 
 
 _pointer: Any = types.CPointer
@@ -27,14 +27,14 @@ _eigenvectors: Any = types.ExternalFunction(
         types.char, types.char, types.char, types.intp, _pointer(types.float64), types.intp, _pointer(types.float64)
     ),
 )
-"""The function that numba's `np.linalg.eigh` calls: it takes the kind of numbers, the job, the half that is
-read, the size, the matrix by columns, its pitch, and room for the eigenvalues."""
+"""The function that numba's `np.linalg.eigh` calls. Its arguments are the kind of numbers, the job, the triangle to
+read, the size, the matrix by columns, its pitch, and an array for the eigenvalues."""
 
 _cholesky: Any = types.ExternalFunction(
     "numba_xxpotrf", types.intc(types.char, types.char, types.intp, _pointer(types.float64), types.intp)
 )
-"""That of `np.linalg.cholesky`: the kind of numbers, the half that is read and written, the size, the matrix by
-columns, its pitch."""
+"""The function that `np.linalg.cholesky` calls. Its arguments are the kind of numbers, the triangle to read and write,
+the size, the matrix by columns, and its pitch."""
 
 if not COMPILES:
 
@@ -44,7 +44,7 @@ if not COMPILES:
         values[:], matrix[:] = found, vectors.T
 
     def factor(matrix: Array) -> bool:
-        """Turn the upper triangle of A into that of R, with A = R'R; False where A is not positive definite."""
+        """Overwrite the upper triangle of A with R, A = R'R; returns False if A is not positive definite."""
         try:
             lower = np.linalg.cholesky(np.triu(matrix) + np.triu(matrix, 1).T)
         except np.linalg.LinAlgError:
@@ -58,7 +58,7 @@ else:
     def decompose(matrix: Array, values: Array) -> None:
         """Replace the rows of a symmetric matrix (m, m) by its eigenvectors, and fill in the eigenvalues.
 
-        Its upper triangle is read: by columns, as LAPACK has matrices, that is the lower one.
+        Its upper triangle is read, which is the lower one in LAPACK's column order.
         """
         size = len(matrix)
         if size == 1:
@@ -69,7 +69,7 @@ else:
 
     @cached_njit
     def factor(matrix: Array) -> bool:
-        """Turn the upper triangle of A (m, m) into that of R, with A = R'R; False where A is not positive definite.
+        """Overwrite the upper triangle of A (m, m) with R, A = R'R; returns False if A is not positive definite.
 
         The lower triangle is neither read nor written.
         """
@@ -80,7 +80,7 @@ else:
 LONG_LOOPS = True
 
 FLOOR = 1e-12
-"""Added to the diagonal, as a part of its largest entry: collinear features get small weights."""
+"""The number added to the diagonal, as a multiple of its largest entry; collinear features then get small weights."""
 
 
 def empty(features: int, outputs: int) -> Array:
@@ -120,19 +120,19 @@ def curvature(sums: Array, ridge: float, lambdas: Array) -> Array:
 
 @cached_njit
 def solve(triangle: ReadOnly, scale: float, ridge: ReadOnly, right: Array) -> None:
-    """Solve ``(scale G + diag(ridge)) weights = right``, in the place of the right-hand side.
+    """Solve ``(scale G + diag(ridge)) weights = right``; the right-hand side is overwritten with the weights.
 
-    Sums received with noise may belong to no samples: such a G is replaced by the nearest matrix without negative
-    eigenvalues.
+    With noise in messages, received sums may not correspond to any samples. Such a G is replaced by the nearest
+    positive semidefinite matrix.
 
     Parameters
     ----------
     triangle : Array
         The upper triangle of G, row by row, (L (L + 1) / 2,), or a longer vector that begins with it.
     scale : float
-        Not negative.
+        Nonnegative.
     ridge : Array
-        (L,), not negative.
+        (L,), nonnegative.
     right : Array
         (L C,), row by row.
     """
@@ -170,7 +170,7 @@ def _lay_out(triangle: ReadOnly, scale: float, matrix: Array) -> None:
 
 @cached_njit
 def _raise(matrix: Array, ridge: ReadOnly) -> bool:
-    """Add the ridge and the floor to the diagonal; False where it is 0."""
+    """Add the ridge and the floor to the diagonal; returns False if the whole diagonal is 0."""
     largest = 0.0
     for i in range(len(matrix)):
         matrix[i, i] += ridge[i]
@@ -182,7 +182,7 @@ def _raise(matrix: Array, ridge: ReadOnly) -> bool:
 
 @cached_njit
 def _nearest(matrix: Array) -> Array:
-    """Return the upper triangle of a matrix without its negative eigenvalues, from its upper triangle."""
+    """Return the upper triangle of the nearest positive semidefinite matrix, from the upper triangle of a matrix."""
     size = len(matrix)
     values, found = np.empty(size), np.zeros((size, size))
     decompose(matrix, values)
@@ -197,7 +197,7 @@ def _nearest(matrix: Array) -> Array:
 
 @cached_njit
 def _substitute(factor: Array, column: Array) -> None:
-    """Solve ``R'R x = column`` in its place, for the upper triangle R (L, L)."""
+    """Overwrite ``column`` with the solution x of ``R'R x = column``, for the upper triangle R (L, L)."""
     size = len(column)
     for i in range(size):
         column[i] /= factor[i, i]
@@ -220,39 +220,39 @@ def _substitute(factor: Array, column: Array) -> None:
 
 # The variance of the targets' noise as a node learns it from its own samples, in compiled code.
 #
-# Each step gives the mean squared prediction error of its samples, in units in which a right model leaves the noise's
-# variance. Early errors also contain the error of the function, so later ones count more: the mean of n steps has
-# weights that grow as 1, 2, ..., n. Rows that come again err by less than the noise under a function that knows them:
-# of finite data that are seen several times only the first pass counts.
+# Each step gives the mean squared prediction error of its samples, in units in which a correct model has the noise
+# variance as its mean. Early errors also contain the error of the function, so later errors count more: the mean of n
+# steps has weights that grow as 1, 2, ..., n. Repeated rows have smaller errors than the noise, because the function
+# has already learned from them: only the first pass over finite data counts.
 
 MEAN, STEPS, MOST = 0, 1, 2
-"""The rows of the estimate, (3, C): the mean so far; in its first entry the number of steps in the mean; and likewise
-the largest such number, 0 where no row is repeated."""
+"""The rows of the estimate, (3, C): the mean so far; the number of steps in the mean, in the first entry; the largest
+such number, in the first entry, 0 if no row is repeated."""
 
 ROWS = 3
 
 
 @inline_always
 def all_learned(carried: ReadOnly) -> bool:
-    """Tell whether steps no longer count for the noise, since their rows are repeated."""
+    """Return whether steps no longer count for the noise, because their rows are repeated."""
     return bool(0.0 < carried[MOST, 0] <= carried[STEPS, 0])
 
 
 @cached_njit
 def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, scale: float, forgotten: float) -> None:
-    """Take the errors (n, C) of one step into the mean; nothing happens without any.
+    """Update the mean with the errors (n, C) of one step; without errors nothing changes.
 
     Parameters
     ----------
     noise : Array
         (3, C), changed.
     errors : Array
-        (n, C), each times the root of its sample's curvature.
+        (n, C), each multiplied by the root of its sample's curvature.
     scales : Array
-        (n,), divisors of the squares of the errors: the curvatures.
+        (n,), divisors of the squared errors: the curvatures.
     scale : float
-        One divisor in place of these where samples are weighted, the curvature of weight 1: a target of weight w has
-        the noise's variance over w. Without weights 0.
+        A common divisor instead of ``scales`` if samples are weighted: the curvature of a sample of weight 1, since a
+        target of weight w has the noise variance divided by w. 0 without weights.
     forgotten : float
         The least weight of a step in the mean; 0 without forgetting.
     """
@@ -270,7 +270,7 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, scale: float, 
 
 @cached_njit
 def take_over(noise: Array, recent: ReadOnly) -> None:
-    """Replace the mean by one of fewer steps, unless rows are repeated; the number of steps left does not change."""
+    """Replace the mean by a mean over fewer steps, unless rows are repeated; the number of remaining steps is kept."""
     if all_learned(noise):
         return
     if noise[MOST, 0] > 0.0:
@@ -281,10 +281,10 @@ def take_over(noise: Array, recent: ReadOnly) -> None:
 
 
 def learn_at_most(carried: Array, steps: float) -> None:
-    """Set the number of steps, at least 1, that count for the noise; infinity sets no bound."""
+    """Set the number of steps, at least 1, that count for the noise; infinity means no bound."""
     carried[MOST, 0] = max(steps, 1.0) if steps < np.inf else 0.0
 
 
 def noise_of(carried: ReadOnly) -> Array:
-    """Return the noise's variance of each output, (C,); NaN before the first step."""
+    """Return the noise variance of each output, (C,); NaN before the first step."""
     return carried[MEAN].copy() if carried[STEPS, 0] > 0.0 else np.full(carried.shape[1], np.nan)

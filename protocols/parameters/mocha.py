@@ -1,4 +1,4 @@
-"""MOCHA: every node has weights of its own, held to its neighbours' by relations that are learned from the weights."""
+"""MOCHA: every node has its own weights, coupled to its neighbours' by relations that are learned from the weights."""
 
 import math
 from dataclasses import dataclass
@@ -39,25 +39,27 @@ def hold(keys: tuple[float], state: Related, received: Received, samples: Seen) 
 
 @dataclass(frozen=True)
 class Mocha(Penalized):
-    """Nodes learn what suits each, and from all weights how their tasks are related (Smith et al., NIPS 2017: MOCHA).
+    """Multitask learning with learned relations between the nodes' tasks (MOCHA: Smith et al., NIPS 2017).
 
-    The columns of D are the differences of the weights ``psi_i, psi_j, ...`` of a node and its neighbours, after a step
-    of each, from their mean m. Omega is MOCHA's relation of tasks (Zhang and Yeung, UAI 2010). The node takes the
-    proximal step of ``c/2 tr(D inv(Omega) D')``, which diverges for no penalty:
+    After a step of each node, let m be the mean of the weights ``psi_i, psi_j, ...`` of a node and its neighbours, and
+    D the matrix whose columns are their differences from m. Omega is MOCHA's relation of tasks (Zhang and Yeung, UAI
+    2010). The node takes the proximal step of ``c/2 tr(D inv(Omega) D')``, which is stable for every penalty:
 
         Omega = sqrt(D'D) / tr sqrt(D'D)        theta_i = m + [D Omega inv(Omega + eta c I)]_i
 
-    Directions in which the neighbourhood's weights differ together stay, those in which they differ by little go. The
-    paper's server relates all nodes; here every node relates its neighbourhood. The paper's penalty is of the weights
-    themselves, and makes all functions smaller: that of their differences from the mean leaves what all have in common.
+    Directions with large differences in the neighbourhood are kept, and directions with small differences are removed.
+    The paper's server relates all nodes; here every node relates its neighbourhood. The paper penalises the weights
+    themselves, which shrinks all functions. Here only differences from the mean are penalised, so that the common part
+    does not shrink.
 
     Parameters
     ----------
     penalty : float or "auto"
-        c, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's curvature, 0.1 for the squared
-        loss.
+        c, nonnegative; with 0 the nodes are isolated. "auto" is a twentieth of the loss's curvature: 0.1 for
+        the squared loss.
     every : int
-        The rounds from one message, and pull, to the next, at least 1; in those between nodes learn alone.
+        The number of rounds from one message, and one pull, to the next, at least 1. Nodes learn alone in the rounds
+        between.
     """
 
     page: ClassVar = Page(Related, "adapted", hold, adapt, "weights")
@@ -73,21 +75,21 @@ class Mocha(Penalized):
 
 @cached_njit
 def relate(own: ReadOnly, vectors: ReadOnly, counts: ReadOnly, pull: float, weights: Array) -> None:
-    """Fill in ``m + [D Omega inv(Omega + pull I)]_0``, (n,), of a node's weights and its neighbours'.
+    """Fill in ``m + [D Omega inv(Omega + pull I)]_0``, (n,), for a node's weights and its neighbours' weights.
 
     Parameters
     ----------
     own, vectors : Array
         psi of the node, (n,), and of the neighbours, (deg, n).
     counts : Array
-        The weight of each neighbour, (deg,), a factor of its difference from the node; 0 leaves it out.
+        The weight of each neighbour, (deg,), which multiplies its difference from the node; 0 leaves it out.
     pull : float
         eta c.
     weights : Array
         (n,), filled in.
     """
     size, members = len(own), 1
-    apart = np.empty((1 + len(vectors), size))  # D', in the end
+    apart = np.empty((1 + len(vectors), size))  # finally D'
     for k in range(size):
         apart[0, k] = weights[k] = own[k]
     for j in range(len(vectors)):
@@ -115,7 +117,7 @@ def relate(own: ReadOnly, vectors: ReadOnly, counts: ReadOnly, pull: float, weig
 def keep(gram: Array, pull: float, kept: Array) -> None:
     """Fill in the first column of ``Omega inv(Omega + pull I)``, (m,), from the Gram matrix D'D; 1, 0, ... for D = 0.
 
-    The Gram matrix, (m, m), is written to.
+    The Gram matrix, (m, m), is overwritten.
     """
     size = len(gram)
     squares, whole = np.empty(size), 0.0
@@ -135,7 +137,7 @@ def keep(gram: Array, pull: float, kept: Array) -> None:
 
 @cached_njit
 def _product(rows: Array, i: int, j: int) -> float:
-    """Compute the inner product of two rows, in four sums that do not wait for each other."""
+    """Compute the inner product of two rows in four independent sums."""
     whole = rows.shape[1] - rows.shape[1] % 4
     first = second = third = fourth = 0.0
     for k in range(0, whole, 4):

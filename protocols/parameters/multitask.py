@@ -1,4 +1,4 @@
-"""Multitask diffusion: every node has weights of its own, held to its neighbours' by a penalty."""
+"""Multitask diffusion: every node has its own weights, coupled to its neighbours' weights by a penalty."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
@@ -37,30 +37,32 @@ def hold(keys: tuple[float, float], state: Held, received: Received, samples: Se
 
 @dataclass(frozen=True)
 class Multitask(PenalizedStepping):
-    """Nodes learn what suits each, held to their neighbours' by a penalty on weights (Chen, Richard, Sayed, TSP 2014).
+    """Multitask diffusion with a penalty on weight differences (Chen, Richard and Sayed, IEEE TSP 2014).
 
-    The network minimises ``sum_i E l_i + c/2 sum_ij rho_ij ||theta_i - theta_j||^2``:
-    ``psi_i = theta_i - eta grad_i``, then ``theta_i = psi_i - eta c sum_j rho_ij (psi_i - psi_j)``, with rho_ij the
-    attribute ``weight`` of the edge, 1 where it has none: weights are held together, where consensus holds together the
-    values of functions at the samples. Nodes keep what makes them different.
+    The network minimises ``sum_i E l_i + c/2 sum_ij rho_ij ||theta_i - theta_j||^2`` by the steps
+    ``psi_i = theta_i - eta grad_i``, then ``theta_i = psi_i - eta c sum_j rho_ij (psi_i - psi_j)``. rho_ij is the
+    attribute ``weight`` of the edge, 1 by default. The penalty acts on weights; that of `consensus` acts on function
+    values at samples. Nodes keep different functions.
 
     Parameters
     ----------
     penalty : float or "auto"
-        c, not negative; "auto" is a twentieth of the loss's curvature, 0.1 for the squared loss.
+        c, nonnegative; "auto" is a twentieth of the loss's curvature: 0.1 for the squared loss.
     step : {"implicit", "explicit"}
-        Implicit, a pair of nodes moves by ``eta c rho / (1 + eta c rho (deg_i + deg_j))`` of its difference, which no
-        penalty makes diverge, and a quadratic loss is taken at the new function; or both as published.
+        "implicit" moves each of two neighbours by ``eta c rho / (1 + eta c rho (deg_i + deg_j))`` of their difference,
+        which is stable for every penalty, and evaluates a quadratic loss at the new function. "explicit" takes both as
+        published.
     as_published : bool
-        The paper's explicit step in one key.
+        Whether to take the paper's explicit step; overrides ``step``.
     every : int
-        The rounds from one message, and pull, to the next, at least 1; in those between nodes learn alone.
+        The number of rounds from one message, and one pull, to the next, at least 1. Nodes learn alone in the rounds
+        between.
     """
 
     page: ClassVar = Page(Held, "adapted", hold, adapt, "weights")
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Held:
-        """Return the weights, and the strength of each neighbour's pull."""
+        """Return the weights, and the strength of the pull on each edge."""
         strengths = self.strength * neighborhood.weights
         if not np.all((strengths >= 0.0) & (strengths < np.inf)):
             raise ValueError(

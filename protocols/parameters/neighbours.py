@@ -1,4 +1,4 @@
-"""How neighbours' weights are averaged, or held together by a penalty."""
+"""Averages of neighbours' weights, and penalties on their differences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from kernelswarm.protocols.parameters.numpy_vectors import NumpyVectors
 from kernelswarm.ranges import PENALTY
 from kernelswarm.refused_key import RefusedKey
 
-# How much a node counts each neighbour when it averages: combination weights.
+# Combination weights: the weight of each neighbour in a node's average.
 
 LONG_LOOPS = True
 
@@ -24,14 +24,14 @@ Combination = Literal["metropolis", "uniform", "relative_degree"]
 
 
 def combination(name: Combination, neighborhood: Neighborhood) -> Array:
-    """Return the weights a_ij of a node's neighbours, (deg,); its own is one minus their sum.
+    """Return the weights a_ij of a node's neighbours, (deg,); the node's own weight is one minus their sum.
 
     Parameters
     ----------
     name : {"metropolis", "uniform", "relative_degree"}
-        ``1 / (1 + max(deg_i, deg_j))``, the same in both directions, so that averages over the network stay; ``1 / (1 +
-        deg_i)``; or ``(1 + deg_j)`` over the sum of that of the node and all its neighbours (Sayed, Adaptation,
-        Learning, and Optimization over Networks, 2014, table 14.1).
+        "metropolis" is ``1 / (1 + max(deg_i, deg_j))``; it is symmetric, so that the network's average is preserved.
+        "uniform" is ``1 / (1 + deg_i)``. "relative_degree" is ``1 + deg_j``, divided by the sum of ``1 + deg`` over the
+        node and its neighbours (Sayed, Adaptation, Learning, and Optimization over Networks, 2014, table 14.1).
     neighborhood : Neighborhood
         The node and its neighbours.
     """
@@ -45,7 +45,7 @@ def combination(name: Combination, neighborhood: Neighborhood) -> Array:
 
 @njit_no_refcount
 def waits(every: float, counts: ReadOnly) -> bool:
-    """Tell whether a node that sends in some rounds only has received nothing in this one, from (deg,)."""
+    """Return whether a node that sends only in some rounds has received nothing in this round, from counts (deg,)."""
     return bool(every > 1.0 and len(counts) > 0 and total(counts) == 0.0)
 
 
@@ -59,7 +59,7 @@ def average(own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly) 
 
 @cached_njit
 def averaged(own: ReadOnly, received: Received, weights: Array) -> Array:
-    """Compute ``own + sum_j counts_j weights_j (vectors_j - own)`` of an array that is sent."""
+    """Compute ``own + sum_j counts_j weights_j (vectors_j - own)`` for an array that is sent."""
     mean = np.empty_like(own)
     average_in(own, received, weights, mean)
     return mean
@@ -67,7 +67,7 @@ def averaged(own: ReadOnly, received: Received, weights: Array) -> Array:
 
 @cached_njit
 def average_in(own: ReadOnly, received: Received, weights: Array, mean: Array) -> None:
-    """Fill ``mean`` with :func:`averaged`."""
+    """Fill ``mean`` with the result of :func:`averaged`."""
     mine, found = flat(own), flat(mean)
     for k in range(len(mine)):
         found[k] = mine[k]
@@ -110,10 +110,10 @@ def differences(own: ReadOnly, vectors: ReadOnly, weights: ReadOnly) -> Array:
     return found
 
 
-# What protocols of vectors have in common that hold neighbours' weights together by a penalty, or that take steps.
+# The common parts of protocols of vectors with a penalty on neighbours' differences, and of those that take steps.
 
 USUAL = 0.1
-"""The penalty beside a loss with a second derivative of 2, such as the squared one."""
+"""The penalty for a loss with a second derivative of 2, such as the squared loss."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ class Penalized(NumpyVectors):
     Parameters
     ----------
     penalty : float or "auto"
-        The strength of pulls between neighbours' weights, not negative. "auto" is a twentieth of the loss's curvature
-        where it is quadratic, 0.1 for the squared loss, and for other losses of numbers a twentieth of their slope over
-        the targets' standard deviation; 0.1 for classes, and where no data are looked at.
+        The strength of the pulls between neighbours' weights, nonnegative. "auto" is a twentieth of the curvature of a
+        quadratic loss (0.1 for the squared loss), and 0.1 for classes and without data. For other losses of numbers it
+        is a twentieth of the loss's slope divided by the targets' standard deviation.
     """
 
     penalty: float | Literal["auto"] = "auto"
@@ -141,16 +141,16 @@ class Penalized(NumpyVectors):
 
     @property
     def strengths(self) -> Mapping[str, float]:
-        """The key that makes the coupling stronger, with its value."""
+        """The key that scales the coupling, with its value."""
         return {"penalty": self.strength}
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The penalty, where it is "auto"; what other keys call so, such as the rate of DOMKL, rounds resolve."""
+        """The penalty if it is "auto"; other "auto" keys, such as the rate of DOMKL, are resolved during rounds."""
         return ("penalty",) if self.penalty == "auto" else ()
 
     def resolved(self, sample: DataSize) -> Self:
-        """Return the protocol with the penalty that suits a sample of the data."""
+        """Return the protocol with the penalty computed from a sample of the data."""
         return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature))
 
 
@@ -161,15 +161,15 @@ class Tolerant(Penalized):
     Parameters
     ----------
     tolerant : bool
-        Whether, where messages are lost or late, nodes sleep or edges switch, the dual variables come from sums of all
-        weights that were sent (`summed_duals`). False adds up the messages that arrive, as published: one lost
-        message is then never made up for. On ideal links messages are added up.
+        Whether dual variables are computed from sums of all sent weights (`summed_duals`) if messages may be lost or
+        late, nodes may sleep or edges may switch. False adds up the messages that arrive, as published: a lost message
+        is then never compensated. On ideal links messages are always added up.
     """
 
     tolerant: bool = True
 
     def refuse_one_way(self, neighborhood: Neighborhood) -> None:
-        """Refuse edges on which only one end asks with a ValueError."""
+        """Raise ValueError if only one end of an edge asks."""
         if not neighborhood.mutual:
             raise ValueError(
                 "the dual variables of ADMM cancel only where both ends of each edge ask, and in a directed network "
@@ -179,7 +179,7 @@ class Tolerant(Penalized):
 
     @property
     def requires(self) -> str | None:
-        """The key to set where messages may be lost."""
+        """The key to set if messages may be lost."""
         if self.tolerant:
             return None
         return (
@@ -189,7 +189,7 @@ class Tolerant(Penalized):
 
 
 def refuse_waiting(every: int) -> None:
-    """Refuse rounds without messages where duals are added to every step: they are not answered, and weights grow."""
+    """Refuse rounds without messages if every step adds dual variables: weights would grow without bound."""
     if every > 1:
         raise RefusedKey(
             "every",
@@ -205,12 +205,12 @@ class Stepping(NumpyVectors):
     Parameters
     ----------
     step : {"implicit", "explicit"}
-        Whether a quadratic loss is taken at the new function or, as published, at the old one.
+        Whether a quadratic loss is evaluated at the new function ("implicit") or, as published, at the old function.
     as_published : bool
-        The papers' explicit step in one key; it goes before ``step``.
+        Whether to take the papers' explicit step; overrides ``step``.
     """
 
-    step: Step = field(  # type: ignore[misc]  # a key here
+    step: Step = field(  # type: ignore[misc]  # a field here
         default="implicit", metadata={"as_published": "explicit"}
     )
     as_published: bool = False
@@ -226,5 +226,5 @@ class PenalizedStepping(Stepping, Penalized):
 
     @property
     def keys(self) -> tuple[float, float]:
-        """The penalty, and 1 for implicit steps, 0 for explicit ones."""
+        """The penalty, and 1 for implicit or 0 for explicit steps."""
         return self.strength, float(self.step == "implicit")

@@ -1,4 +1,4 @@
-"""A protocol of vectors as one page of numpy: what compiles runs in compiled rounds, what does not is called."""
+"""Protocols of vectors as numpy functions, a "page": numba compiles them if possible, otherwise Python calls them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ Move = Callable[..., Any]
 
 
 class Seen(NamedTuple):
-    """The samples of a node's round, as a page's functions get them."""
+    """The samples of a node's round, as an argument of a page's functions."""
 
     stepped: Array
-    """The weights after the learner's step on the samples, (L, C); (0, C) where the page asks for none."""
+    """The weights after the learner's step on the samples, (L, C); (0, C) if the page needs no step."""
     features: ReadOnly
     """(n, L)."""
     targets: ReadOnly
@@ -44,29 +44,28 @@ class Seen(NamedTuple):
     eta: float
     """The learner's step size."""
     batch_size: int
-    """The samples of a whole batch."""
+    """The number of samples in a full batch."""
 
 
 class Page(NamedTuple):
-    """A protocol as functions of arrays; each may write to the arrays of the state that it is given.
+    """A protocol as functions of arrays; each function may write to the arrays of its argument ``state``.
 
     Attributes
     ----------
     state : type
-        A NamedTuple, its first field the weights of the node's function. It names its arrays' dimensions by letters,
-        ``Annotated[Array, "LC"]``: of L features, C outputs, d neighbours, M sums of least squares, n numbers that are
-        sent, and by digits; without d, E stands for one further length. A float is a number.
+        A NamedTuple whose first field is the weights of the node's function. Arrays declare their dimensions by letters
+        and digits, ``Annotated[Array, "LC"]``: L features, C outputs, d neighbours, M sums of least squares, n sent
+        numbers. If d is not used, E stands for one further length. A float field is a number.
     sent : str
         The field that is sent to all neighbours.
     receive : callable
         ``receive(keys, state, received, samples) -> state`` ends a round. `Received` has flat vectors.
     adapt : callable, optional
-        ``adapt(keys, state, samples) -> state``, before a node sends.
+        ``adapt(keys, state, samples) -> state`` is called before a node sends.
     adapt_steps, receive_steps : str
-        The field from which the learner's step leads to ``samples.stepped`` in ``adapt`` or ``receive``; none for no
-        step.
+        The field from which the learner steps to ``samples.stepped`` in ``adapt`` or ``receive``; empty for no step.
     combine : callable, optional
-        As ``receive``, before its step.
+        A function like ``receive`` that is called before the learner's step.
     """
 
     state: Any
@@ -80,12 +79,13 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True)
 class NumpyVectors(Vectors):
-    """A protocol of vectors whose rounds are functions of arrays, as its paper writes them.
+    """A protocol of vectors whose rounds are numpy functions, written as in its paper.
 
     A subclass is a frozen dataclass with ``begin``, which returns a node's first state, and a `Page`. The functions'
-    ``keys`` are its own fields in their order, as numbers; where those are words it overrides ``keys``.
+    ``keys`` are the subclass's own fields in order, as numbers; a subclass with words among them overrides ``keys``.
 
-    What numba compiles runs in compiled rounds, and is kept on the disk. What it does not compile is called in Python.
+    If numba compiles the functions, they run in compiled rounds, and the compiled code is cached on disk. Otherwise
+    they are called in Python.
     """
 
     step: ClassVar[Step] = "implicit"
@@ -93,22 +93,22 @@ class NumpyVectors(Vectors):
     """A `Page`, or a property with one."""
 
     def __init_subclass__(cls) -> None:
-        """Let each class with a page have the property ``compiled`` of its own."""
+        """Give each class with a page its own property ``compiled``."""
         if "page" in vars(cls):
             cls.compiled = property(_compiled)  # type: ignore[attr-defined]
 
     @property
     def keys(self) -> tuple[float, ...]:
-        """The numbers that the page's functions are given."""
+        """The numbers passed to the page's functions."""
         return numbers_of(self, NumpyVectors)
 
     @property
     def moves(self) -> "Moves":
-        """The page's functions, compiled where that can be."""
+        """The page's functions, compiled if possible."""
         return _moves(self.page, len(self.keys))
 
     def adapt(self, state: Any, samples: Samples) -> Any:
-        """Return a node's state with its samples, before it sends."""
+        """Return a node's state after it has used its samples, before it sends."""
         adapt, steps = self.moves.adapt, self.page.adapt_steps
         return state if adapt is None else self._after(adapt, _copied(state), steps, samples)
 
@@ -131,7 +131,7 @@ class NumpyVectors(Vectors):
         return weights
 
     def _after(self, move: Move, state: Any, steps: str, samples: Samples, *received: Received) -> Any:
-        """Return the state after a function of the page; the one given may be written to."""
+        """Return the state after a function of the page, which may overwrite the given state."""
         shapes = [np.shape(each) for each in state]
         stepped = samples.descend(getattr(state, steps)) if steps else state.weights[:0]
         whole = np.ascontiguousarray
@@ -143,7 +143,7 @@ class NumpyVectors(Vectors):
 
 
 def _copied(state: Any) -> Any:
-    """Return a state in memory of its own."""
+    """Return a copy of a state."""
     return type(state)(*(np.array(each, order="C") if isinstance(each, np.ndarray) else each for each in state))
 
 
@@ -153,7 +153,7 @@ def _compiled(rule: NumpyVectors) -> CompiledParameterRule:
     Raises
     ------
     NotCompiledError
-        numba does not compile it; the text has the line.
+        If numba does not compile it; the message names the line.
     """
     moves = rule.moves
     if moves.phases is None:
@@ -169,7 +169,7 @@ OTHER_LENGTH = "begin returned arrays of other shapes than the page's state says
 
 
 class Moves(NamedTuple):
-    """A page's functions, compiled where that can be, and the phases around them or why there are none."""
+    """A page's functions, compiled if possible, and the phases around them, or the reason why there are none."""
 
     adapt: Move | None
     combine: Move | None
@@ -180,7 +180,7 @@ class Moves(NamedTuple):
 
 @cache
 def _moves(page: Page, keys: int) -> Moves:
-    """Compile a page with so many keys."""
+    """Compile a page with ``keys`` keys."""
     parts = _fields(page)
     layout, take = ",".join(parts.values()), taking(keys, 0)
     compiled: dict[Any, Move] = {
@@ -213,7 +213,7 @@ def _fields(page: Page) -> dict[str, str]:
     Raises
     ------
     TypeError
-        The weights are not the first, or the page names a field that is not there.
+        If the weights are not the first field, or the page names a missing field.
     """
     state, found = page.state.__name__, shapes_of(page.state, LETTERS, {}, numbers=True)
     if next(iter(found.items())) != ("weights", "LC"):
@@ -228,7 +228,7 @@ def _fields(page: Page) -> dict[str, str]:
 
 @inline_always
 def _measure(given: PhaseArguments, layout: str) -> tuple[int, int, int, int, int, int]:
-    """Return the lengths that the letters of a layout stand for; whole numbers are divided sooner as floats."""
+    """Return the lengths of a layout's letters; they are divided as floats, which is faster than integer division."""
     features, width = len(given.lambdas), given.vectors.shape[1]
     outputs = int(len(given.weights) / features)
     sums = features * (features + 1) // 2 + features * outputs + 1
@@ -276,7 +276,7 @@ def _phase(state: Any, layout: str, take: Compiled, move: Compiled, receives: bo
 
 
 def _start(layout: str, field: int, before: Compiled | None) -> Compiled:
-    """Return the phase that fills in the weights from which the learner steps, after another phase if there is one."""
+    """Return the phase that fills in the weights from which the learner steps, after the phase ``before`` if given."""
 
     @cached_njit
     def start(given: PhaseArguments) -> None:

@@ -22,7 +22,7 @@ class Linearized(NamedTuple):
 
 
 def multiply(keys: tuple[float, float], state: Linearized, received: Received, samples: Seen) -> Linearized:
-    """Take the dual's step of the round before, by its weights, and then the weights'."""
+    """Take the dual step of the previous round, from the weights sent then, and then the step of the weights."""
     rho, sums = state.penalty, differences(received.last_sent, received.vectors, received.counts)
     apart = rho * sums.reshape(state.dual.shape)
     dual = state.dual + apart
@@ -33,26 +33,26 @@ def multiply(keys: tuple[float, float], state: Linearized, received: Received, s
 
 @dataclass(frozen=True)
 class Odkla(PenalizedStepping, Tolerant):
-    """Linearised ADMM, one gradient a round (ODKLA: Xu, Wang, Chen and Tian, 2022; DLM: Ling et al., IEEE TSP 2015).
+    """Linearised ADMM, one gradient per round (ODKLA: Xu, Wang, Chen, Tian, 2022; DLM: Ling et al., IEEE TSP 2015).
 
-    ``theta_i <- theta_i - (grad_i + g_i + rho sum_j (theta_i - theta_j)) / (2 rho deg_i + 1 / eta)``, then
-    ``g_i <- g_i + rho sum_j (theta_i - theta_j)`` with the new weights. QC-ODKLA, quantised and censored, is this
-    protocol where ``[links]`` has ``quantization``, a ``trigger`` and ``on_missing = "repeat"``.
+    Each round is ``theta_i <- theta_i - (grad_i + g_i + rho sum_j (theta_i - theta_j)) / (2 rho deg_i + 1 / eta)``,
+    then ``g_i <- g_i + rho sum_j (theta_i - theta_j)`` with the new weights. For QC-ODKLA, the quantised and censored
+    form, set ``quantization``, a ``trigger`` and ``on_missing = "repeat"`` in ``[links]``.
 
     Parameters
     ----------
     penalty : float or "auto"
-        rho, not negative; "auto" is a twentieth of the loss's curvature, 0.1 for the squared loss.
+        rho, nonnegative; "auto" is a twentieth of the loss's curvature: 0.1 for the squared loss.
     step : {"implicit", "explicit"}
         Whether the gradient of a quadratic loss is taken at the end of an implicit step or, as published, at the
-        weights.
+        current weights.
     tolerant : bool
-        Whether duals come from sums of the weights sent where messages are lost or late, nodes sleep or edges switch;
-        false adds up the messages that arrive, as published.
+        Whether dual variables are computed from sums of all sent weights if messages may be lost or late, nodes may
+        sleep or edges may switch. False adds up the messages that arrive, as published.
     as_published : bool
-        The papers' explicit step, and duals of what arrives, in one key.
+        Whether to take the papers' explicit step, and dual variables from arriving messages.
     every : int
-        1: over rounds without messages duals would push on, and weights grow without bound.
+        Must be 1: in rounds without messages the dual variables would keep changing the weights without bound.
     """
 
     page: ClassVar = Page(Linearized, "weights", multiply, receive_steps="weights")
@@ -64,6 +64,6 @@ class Odkla(PenalizedStepping, Tolerant):
         refuse_waiting(self.every)
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Linearized:
-        """Return the weights, and no dual."""
+        """Return the weights, and dual variables of 0."""
         self.refuse_one_way(neighborhood)
         return Linearized(weights, np.zeros_like(weights), self.strength)

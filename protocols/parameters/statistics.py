@@ -1,4 +1,4 @@
-"""The sums of least squares to every node: a null that a protocol has to be held against."""
+"""A baseline for protocols: every node receives the least-squares sums of all nodes."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -19,34 +19,34 @@ class Exchanged(NamedTuple):
 
     weights: Array  # (L, C)
     own: Array  # (M,) the sums of its own samples
-    begun: Array  # (M,) its own sums at the begin of the exchange
-    gathered: Array  # (M,) the sums of its subtree, and in the end of all nodes
-    others: Array  # (M,) the newest known of all other nodes
+    begun: Array  # (M,) its own sums at the start of the exchange
+    gathered: Array  # (M,) the sums of its subtree, and finally of all nodes
+    others: Array  # (M,) the newest known sums of all other nodes
     round: int  # of the next samples
     tree: TreePlace
 
 
 @dataclass(frozen=True)
 class Statistics(Vectors):
-    """A null: the sums of least squares travel up and down a spanning tree, and each node solves it on all samples.
+    """A baseline: least-squares sums travel over a spanning tree, and each node solves ridge regression on all samples.
 
-    With the features Z_i of all samples of node i so far, and their targets y_i, an exchange begins after each
-    ``every`` rounds, with the sums ``Z_i' Z_i``, ``Z_i' y_i`` and n_i of that round. In each round they go one hop
-    towards the root, and are added up on their way; their totals then go back. A node has
+    Z_i are the features and y_i the targets of all samples of node i so far. Every ``every`` rounds an exchange starts
+    with the current sums ``Z_i' Z_i``, ``Z_i' y_i`` and n_i. They move one hop per round towards the root and are added
+    up on the way; then the totals move back. A node has the weights
 
         theta_i = inv(sum_j Z_j' Z_j + (ridge + n lambda / 2) I) sum_j Z_j' y_j
 
-    with its own samples so far, all others' up to the newest known exchange, and the learner's lambda: exactly the
-    ridge regression on these samples. An exchange sends L (L + 1) / 2 + L C + 1 numbers up and down each
-    of the tree's V - 1 edges; in a network of several parts each has a tree. It needs links and nodes that never fail,
-    and takes targets that differ between nodes for one.
+    with its own samples so far, the other nodes' samples up to the newest known exchange, and the learner's lambda.
+    This is exactly ridge regression on these samples. An exchange sends L (L + 1) / 2 + L C + 1 numbers up and down
+    each of the tree's V - 1 edges; each connected part of the network has its own tree. Links and nodes must never
+    fail. If targets differ between nodes, one common function is learned.
 
     Parameters
     ----------
     every : int
-        The rounds between exchanges, at least twice the tree's depth, which an exchange takes.
+        The number of rounds between exchanges, at least twice the tree's depth, the duration of an exchange.
     ridge : float
-        The variance of the targets' noise in units of the prior's, above 0, as of `rls`.
+        The variance of the targets' noise in units of the prior's variance, above 0, as for `rls`.
     """
 
     every: int = 100
@@ -72,14 +72,14 @@ class Statistics(Vectors):
         return Exchanged(weights, nothing, nothing, nothing, nothing, 0, tree)
 
     def adapt(self, state: Exchanged, samples: Samples) -> Exchanged:
-        """Take the samples into the node's own sums, with which an exchange may begin."""
+        """Add the samples to the node's own sums; an exchange may start with them."""
         own, now = state.own.copy(), state.round + 1
         add(own, samples.features, samples.targets, 1.0)
         state = state._replace(own=own, round=now)
         return state._replace(begun=own, gathered=own) if now % self.every == 0 else state
 
     def send(self, state: Exchanged) -> Array:
-        """Return the sums of the node and those below it, or of all nodes."""
+        """Return the sums of the node's subtree, or of all nodes."""
         return state.gathered
 
     def receivers(self, state: Exchanged) -> int:
@@ -88,7 +88,7 @@ class Statistics(Vectors):
         return len(state.tree.children) if hops == deepest + depth else int(hops == deepest - depth)
 
     def receive(self, state: Exchanged, received: Received, samples: Samples) -> Exchanged:
-        """Take in what children or the parent have sent, and solve."""
+        """Add the children's sums, or take the parent's totals, and solve."""
         (parent, children, depth, deepest), hops = state.tree, self._hops(state)
         gathered, others, weights = state.gathered, state.others, np.empty(state.weights.shape)
         if hops == deepest - depth - 1:
@@ -106,5 +106,5 @@ class Statistics(Vectors):
         return state.weights
 
     def _hops(self, state: Exchanged) -> int:
-        """Return the rounds since the last exchange began; -1 before the first."""
+        """Return the number of rounds since the last exchange started; -1 before the first."""
         return state.round % self.every if state.round >= self.every else -1

@@ -1,9 +1,9 @@
-"""Dual variables of ADMM where messages are lost or late: neighbours compare sums of all that they have sent.
+"""Dual variables of ADMM for lost or late messages: neighbours compare the sums of all weights that they have sent.
 
-A node of ADMM adds to its dual variable how far it is from each neighbour, and those additions cancel in the whole
-network: what one end of an edge adds the other takes away. Where a message is lost, one end adds and the other does
-not. The difference stays for ever, and the functions grow without bound. Here a message carries the sum of all weights
-of its sender so far, so that the next message that arrives makes up for all lost ones.
+A node of ADMM adds its difference from each neighbour to its dual variable. The two ends of an edge add opposite
+differences, so that all additions in the network cancel. If a message is lost, only one end adds its difference. The
+imbalance then stays permanently, and the functions grow without bound. Here a message carries the sum of all weights
+that its sender has sent so far, so that the next message that arrives compensates for all lost ones.
 """
 
 import math
@@ -36,14 +36,14 @@ from kernelswarm.protocols.parameters.contract import (
 LONG_LOOPS = True
 
 CLOCK, AGE = 0, 1
-"""The numbers behind the sum in a message: the sender's clock, and the largest age known to it."""
+"""Offsets of the numbers after the sum in a message: the sender's clock, and the largest age known to the sender."""
 
 ADAPT_START, ADAPT, RECEIVE_START, RECEIVE, ROUNDS, OWN = range(6)
-"""The numbers of compiled rounds: the addresses of the protocol's functions, H, and the protocol's own numbers."""
+"""Indices among the numbers: the addresses of the protocol's functions, H, and the first of the protocol's numbers."""
 
 KNOWN, SIZE, WIDTH, SENT, DUAL, PENALTY, DEGREE = range(7)
-"""The places in a node's vector: the lengths of the protocol's state, of the dual and of the message; the places of
-message, dual and rho in that state; the number of neighbours."""
+"""Indices in ``places``: the lengths of the protocol's state, of the dual and of the message; the indices of message,
+dual and rho in that state; the number of neighbours."""
 PLACES = 7
 
 
@@ -53,7 +53,7 @@ class DualRule(ParameterRule, Protocol):
 
     @property
     def tolerant(self) -> bool:
-        """Whether it takes its dual from sums where links lose messages or deliver them late."""
+        """Whether the dual is computed from sums if links lose messages or deliver them late."""
         ...
 
 
@@ -61,12 +61,12 @@ class Sums(NamedTuple):
     """A node's sums, and the differences to its neighbours' sums."""
 
     own: Array  # (H, n) sums of the weights sent up to each of the last H rounds: round t at t modulo H
-    message: Array  # the protocol's vector, the newest sum (n,), its round t, and the largest age of a message in
-    # the network that is known here
+    message: Array  # the protocol's vector, the newest sum (n,), its round t, and the largest message age in the
+    # network that is known to this node
     vectors: Array  # (deg, .) the newest vector of each neighbour
     apart: Array  # (deg, n) the own sum minus the neighbour's in the round of that vector
-    received: Array  # (deg,) its round, 0 before the first
-    places: Array  # (PLACES,) the places of all this
+    received: Array  # (deg,) the round of that vector, 0 before the first
+    places: Array  # (PLACES,) lengths and indices in the state's vector
 
     @property
     def clock(self) -> float:
@@ -75,12 +75,12 @@ class Sums(NamedTuple):
 
     @property
     def age(self) -> float:
-        """The largest age of a message in the network that is known here."""
+        """The largest message age in the network that is known to this node."""
         return float(self.message[AGE - 2])
 
 
 class Counted(NamedTuple):
-    """A node's state: the protocol's own, and sums."""
+    """A node's state: the protocol's own state, and the sums."""
 
     known: Any
     sums: Sums
@@ -94,17 +94,16 @@ class SummedDuals(SendsVectors):
 
         gamma_i = rho / (1 + 2 A) sum_j (S_i(t_j) - S_j(t_j))
 
-    where t_j is the round of the newest message from node j, and A the largest age that any message in the network had
-    when it was used, up to the next of 1, 3, 7, 15, ...; messages carry the largest that their sender knows. An
-    integral that is fed late is unstable where its gain times the lateness is large, hence the factor. Where all
-    messages arrive in the next round, gamma_i is what the protocol adds up itself. Neighbours from which nothing
-    arrives count with what arrived last.
+    t_j is the round of the newest message from node j. A is the largest age of any message in the network at the time
+    of its use, rounded up to 1, 3, 7, 15, ...; each message carries the largest age known to its sender. The factor
+    1 / (1 + 2 A) is needed because integral feedback with delay is unstable if gain times delay is large. If all
+    messages arrive in the next round, gamma_i equals the dual variable of the protocol itself. For neighbours without a
+    new message the last message is used.
 
-    Rounds are counted by a logical clock (Lamport, 1978): a node that receives a later round than its own moves on to
-    it, as if it had sent the same weights meanwhile. A node that begins anew takes over a neighbour's sum. A message
-    has twice as many weights, and two numbers. Sums in place of increments are those of Vaidya, Hadjicostis and
-    Dominguez-Garcia (2011) for averages on links that lose messages; that they serve ADMM's duals is tried here, and
-    not proved.
+    Rounds are counted by a logical clock (Lamport, 1978): a node that receives a later round than its own advances to
+    that round, as if it had sent the same weights in between. A node that restarts takes over a neighbour's sum. A
+    message has twice as many weights, plus two numbers. Vaidya, Hadjicostis and Dominguez-Garcia (2011) use sums
+    instead of increments for averages on lossy links. Their use for ADMM's dual variables is tested here, not proved.
 
     Parameters
     ----------
@@ -119,22 +118,22 @@ class SummedDuals(SendsVectors):
 
     @property
     def step(self) -> Step:
-        """As of the protocol."""
+        """The step of the protocol."""
         return self.rule.step
 
     @property
     def quadratic(self) -> bool:
-        """As of the protocol."""
+        """Whether the protocol needs the squared loss."""
         return self.rule.quadratic
 
     @property
     def mixes(self) -> bool:
-        """As of the protocol."""
+        """Whether the protocol mixes several kernels."""
         return self.rule.mixes
 
     @property
     def strengths(self) -> Mapping[str, float]:
-        """The keys of the protocol that make the coupling stronger."""
+        """The keys of the protocol that scale the coupling."""
         return strengths_of(self.rule)
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Counted:
@@ -149,7 +148,7 @@ class SummedDuals(SendsVectors):
         return Counted(known, Sums(own, np.concatenate([sent, np.zeros(size + 2)]), *nothing, places))
 
     def adapt(self, state: Counted, samples: Samples) -> Counted:
-        """Let the protocol adapt to the samples, and add up the weights that it sends then."""
+        """Let the protocol adapt to the samples, and add the weights to be sent to the sum."""
         known, sums = self.rule.adapt(state.known, samples), copied(state.sums)
         width = sums.vectors.shape[1]
         sums.message[:width] = self.rule.send(known)
@@ -161,14 +160,14 @@ class SummedDuals(SendsVectors):
         return state.sums.message
 
     def receive(self, state: Counted, received: Received, samples: Samples) -> Counted:
-        """Compute the dual from the sums, and let the protocol step with it."""
+        """Compute the dual from the sums, and let the protocol step with that dual."""
         known, sums = state.known, copied(state.sums)
         width, dual = sums.vectors.shape[1], np.empty(known.dual.size)
         compare(*sums[:5], received.vectors, received.counts)
         find_dual(*sums[1:5], known.penalty, dual)
         known = known._replace(dual=dual.reshape(known.dual.shape))
         there = (sums.received > 0.0).astype(np.float64)
-        # The sum as sent, since the own one may have advanced to a later round with the same weights.
+        # The weights as sent, since the own sum may have advanced to a later round with the same weights.
         known = self.rule.receive(known, Received(sums.message[:width], sums.vectors, there), samples)
         return Counted(known, sums)
 
@@ -194,19 +193,20 @@ def both(rule: CompiledParameterRule) -> tuple[CompiledPhase | None, CompiledPha
 
 
 def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRule:
-    """Return a protocol as it runs on some links: with sums for its duals where messages may be lost or late.
+    """Return the form of a protocol for some links: with sums for its dual variables if messages may be lost or late.
 
-    Rounding, noise, clipping and triggers change sums more than weights: there both ends of an edge use the vector sent
-    last, as COKE does, and no message may be lost; a protocol on links that also lose messages is not tolerant.
+    Rounding, noise, clipping and triggers change sums more than weights. On such links both ends of an edge use the
+    vector sent last, as in COKE, and no message may be lost. If such links also lose messages, the returned protocol is
+    not tolerant.
 
     Parameters
     ----------
     rule : AnyRule
         The protocol.
     links : Links
-        What happens to messages.
+        The links.
     steady, truthful : bool
-        Whether all nodes and edges are there in all rounds, and whether no node has message faults.
+        Whether all nodes and edges are present in all rounds, and whether no node has message faults.
     """
     if not isinstance(rule, DualRule) or not rule.tolerant or (links.ideal and steady):
         return rule
@@ -231,7 +231,7 @@ def advance(own: Array, message: Array, width: int, clock: float) -> None:
     own : Array
         The sums of the last H rounds, (H, n), changed.
     message : Array
-        The message, changed behind its first ``width`` numbers, which begin with the weights, (n,).
+        The message; it begins with the weights (n,), and is changed after its first ``width`` numbers.
     width : int
         The length of the protocol's vector.
     clock : float
@@ -257,12 +257,12 @@ def compare(
     arrived: ReadOnly,
     counts: ReadOnly,
 ) -> None:
-    """Take in the messages that have arrived: the latest clock, the differences of sums, and the largest age.
+    """Update the clock, the differences of sums and the largest age from the messages that have arrived.
 
     Parameters
     ----------
     own, message, vectors, apart, received : Array
-        As of `Sums`, changed.
+        The fields of `Sums`, changed in place.
     arrived, counts : Array
         Messages (deg, .), and the weight of each, 0 without one (deg,).
     """
@@ -276,7 +276,7 @@ def compare(
             latest = j
     if latest >= 0 and arrived[latest, behind + CLOCK] > message[behind + CLOCK]:
         advance(own, message, width, arrived[latest, behind + CLOCK])
-        if begins:  # with a neighbour's sum: its own lacks all rounds before
+        if begins:  # take over the neighbour's sum, since the own sum lacks all earlier rounds
             for k in range(size):
                 missing = arrived[latest, width + k] - message[width + k]
                 message[width + k] += missing
@@ -302,7 +302,7 @@ def compare(
 def find_dual(
     message: ReadOnly, vectors: ReadOnly, apart: ReadOnly, received: ReadOnly, rho: float, dual: Array
 ) -> None:
-    """Fill in the dual (n,) from the sums, without the newest pull, which the protocol adds itself."""
+    """Fill in the dual (n,) from the sums, without the newest difference, which the protocol adds itself."""
     size = len(dual)
     share = rho / (1.0 + 2.0 * message[len(message) - 2 + AGE])
     for k in range(size):
@@ -314,12 +314,12 @@ def find_dual(
         dual[k] = share * difference - rho * pull
 
 
-# The vector of a node's state: the protocol's own state, the fields of its sums, and their places.
+# The vector of a node's state: the protocol's own state, the fields of the sums, and ``places``.
 
 
 @cached_njit
 def inner(given: PhaseArguments, last_sent: ReadOnly, vectors: ReadOnly, counts: ReadOnly) -> PhaseArguments:
-    """Return the arguments of a phase of the protocol, with vectors in place of the received ones."""
+    """Return the arguments of a phase of the protocol, with the given vectors instead of the received ones."""
     length = int(given.state[len(given.state) - PLACES + KNOWN])
     return PhaseArguments(
         given.numbers[OWN:],
@@ -338,7 +338,7 @@ def inner(given: PhaseArguments, last_sent: ReadOnly, vectors: ReadOnly, counts:
 
 @cached_njit
 def _none(given: PhaseArguments) -> Array:
-    """Return no vectors, of the length of the protocol's own."""
+    """Return an empty array of vectors with the length of the protocol's own vector."""
     width = int(given.state[len(given.state) - PLACES + WIDTH])
     return np.empty((0, width))
 
@@ -357,7 +357,7 @@ def _start_receiving(given: PhaseArguments) -> None:
 
 @cached_njit
 def _adapt(given: PhaseArguments) -> None:
-    """Let the protocol adapt to the samples, and add up the weights that it sends then."""
+    """Let the protocol adapt to the samples, and add the weights to be sent to the sum."""
     state = given.state
     if int(given.numbers[ADAPT]) != NONE:
         phase_at(int(given.numbers[ADAPT]))(inner(given, given.last_sent, _none(given), given.counts))
@@ -373,7 +373,7 @@ def _adapt(given: PhaseArguments) -> None:
 
 @cached_njit
 def _receive(given: PhaseArguments) -> None:
-    """Compute the dual from the sums, and let the protocol step with it."""
+    """Compute the dual from the sums, and let the protocol step with that dual."""
     state = given.state
     places = state[len(state) - PLACES :]
     size, width, degree, at = int(places[SIZE]), int(places[WIDTH]), int(places[DEGREE]), int(places[DUAL])
