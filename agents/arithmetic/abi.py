@@ -1,9 +1,8 @@
-"""The functions of kernels, losses, budgets and learners for compiled rounds, with these signatures, and their
-numbers.
+"""The signatures of the functions of kernels, losses, budgets and learners for compiled rounds.
 
-A learner's state lies in a vector of numbers and one of integers, ``storage`` and ``counts``, that it lays out itself.
-The first three integers are read by whoever runs the steps: the points for which there is room, what the learner asks
-for before its next step, and the order of its function.
+A learner's state consists of a vector of numbers, ``storage``, and a vector of integers, ``counts``, in the learner's
+own layout. The caller of the steps reads the first three integers: the number of further points that fit, the
+maintenance that the learner requests before its next step, and the order of its function.
 """
 
 from collections.abc import Callable, Sequence
@@ -136,8 +135,8 @@ STEP = types.float64(STEP_ARGUMENTS)
 """``step(given) -> compression error``, given :class:`StepArguments`."""
 
 TAUGHT_STEP = types.float64(STEP_ARGUMENTS, MATRIX)
-"""``taught_step(given, taught)``: the same with observations of surer neighbours, (N, 2 C + 1), as of
-:mod:`kernelswarm.agents.nodes.agent`."""
+"""``taught_step(given, taught)``: the same with observations taught by more certain neighbours, (N, 2 C + 1), described
+in :mod:`kernelswarm.agents.nodes.agent`."""
 
 REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
 """``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out with room
@@ -155,8 +154,8 @@ evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIE
 taught_step_at, repack_at, place_at = at(TAUGHT_STEP), at(REPACK), at(PLACE)
 
 ROOM, WANTS, ORDER = 0, 1, 2
-"""The first of a state's integers: the points for which it has room, its request before the next step, and the order of
-its function."""
+"""Indices of a state's first integers: the number of further points that fit, its request before the next step, and the
+order of its function."""
 
 NOTHING, LOOK = range(2)
 """The request of a state: nothing, or its ``maintain``."""
@@ -230,8 +229,7 @@ class CompiledCensoring(NamedTuple):
 class CompiledLearner(Protocol):
     """A learner for compiled rounds, with the layout of its states.
 
-    ``capacity`` is the number of dictionary points for which there is room, and means nothing to a learner whose states
-    do not grow.
+    ``capacity`` is the number of dictionary points that fit; learners whose states do not grow ignore it.
     """
 
     @property
@@ -264,28 +262,28 @@ class CompiledLearner(Protocol):
         """Return the length of a state's vector."""
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the length of the working memory of a step on so many points, and of its gradient."""
+        """Return the length of the working memory of a step on ``points`` points, and of its gradient."""
 
     def steps(self, state: Any) -> int:
         """Return the number of steps that a state has taken."""
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return eta of some steps from ``first`` on, and behind it the learner's other schedules: (steps, k)."""
+        """Return eta of ``steps`` steps from ``first`` on, then the learner's other schedules: (steps, k)."""
 
     def order(self, state: Any) -> int:
-        """Return the dictionary points of a state; 0 where states do not grow."""
+        """Return the number of dictionary points of a state; 0 if states do not grow."""
 
     def reserve(self, state: Any, points: int) -> int:
-        """Make room for so many more points; returns the capacity."""
+        """Make room for ``points`` more points; returns the capacity."""
 
     def storage(self, state: Any) -> Array:
-        """Return the vector that holds the state's numbers, and goes on holding them."""
+        """Return the vector that holds the state's numbers, not a copy."""
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
         """Move the state into another vector, of ``length(capacity)``."""
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers, for steps on so many points."""
+        """Return the state's integers, for steps on ``points`` points."""
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date after compiled steps in its storage."""
@@ -296,7 +294,7 @@ class CompiledLearner(Protocol):
 
 @runtime_checkable
 class TaughtLearner(CompiledLearner, Protocol):
-    """A learner that takes observations of surer neighbours."""
+    """A learner that accepts observations taught by more certain neighbours."""
 
     @property
     def taught_step(self) -> Compiled:
@@ -305,9 +303,9 @@ class TaughtLearner(CompiledLearner, Protocol):
 
 @runtime_checkable
 class RepackedLearner(CompiledLearner, Protocol):
-    """A learner whose states have room for their own points alone; a step is taken in memory with room for its points.
+    """A learner whose states have room only for their own points; steps take place in memory with room for new points.
 
-    The kernel rows that its ``evaluate`` keeps have as many columns as the function has points.
+    The kernel rows from its ``evaluate`` have as many columns as the function has points.
     """
 
     @property
@@ -315,7 +313,7 @@ class RepackedLearner(CompiledLearner, Protocol):
         """The function with the signature REPACK."""
 
     def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
-        """Point the state to a vector that holds it already, laid out for a capacity."""
+        """Make the state refer to a vector that already holds it, in the layout for a capacity."""
 
 
 @runtime_checkable

@@ -1,9 +1,9 @@
-"""Elimination on an augmented matrix, and what removes a step's points from their rows of the inverse Cholesky factor.
+"""Elimination on an augmented matrix, and removal of a step's points from their rows of the inverse Cholesky factor.
 
-Of such rows an augmented matrix has one for each point, of a whole number of lanes: entries at the points, a column for
-each, then entries at the dictionary. It lies in one vector with all that belongs to it, on stretches of it that begin
-where the numbers in the arguments say. An entry that is to be exactly 0 or 1 becomes so together with the lanes around
-it: written by itself it would have the next one who takes those lanes wait until it has left the processor.
+The augmented matrix has one row of the factor for each point, padded to whole lanes: first the entries at the points,
+then the entries at the dictionary. The matrix and its related arrays are stretches of one vector; their offsets are
+arguments. An entry that must be exactly 0 or 1 is written together with the lanes around it: a single write would stall
+the next load of those lanes.
 """
 
 import math
@@ -181,8 +181,8 @@ if not COMPILES:
     def cheapest(
         memory: Array, values: int, pitch: int, outputs: int, sums: int, begin: int, end: int
     ) -> tuple[int, float]:
-        """Find the least of ``sum_c values[c pitch + k]^2 / sums[k]`` among k from ``begin`` on and before ``end``, and
-        where it is first.
+        """Return the minimum of ``sum_c values[c pitch + k]^2 / sums[k]`` over k from ``begin`` to ``end - 1``, and the
+        first k at which it is attained.
 
         NaN and infinity do not count; (-1, infinity) if there is nothing else.
         """

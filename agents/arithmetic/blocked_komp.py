@@ -30,7 +30,7 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 
 
 TILE, STRIP = 32, 128
-"""Rows and columns of the factor that are multiplied together, and stay in the cache between two products."""
+"""The numbers of rows and of columns of the factor that are multiplied together and stay in the cache."""
 
 
 @cached_njit
@@ -134,10 +134,10 @@ def _project(factor: Array, cross: Array, images: Array, projections: Array) -> 
 
 
 PANEL = 128
-"""Columns of the inverse that are computed together."""
+"""The number of columns of the inverse that are computed together."""
 
 FETCHED = 8
-"""The most columns of the inverse that are computed before it is known that they are needed."""
+"""The largest number of columns of the inverse that are computed in advance."""
 
 
 def project(
@@ -145,7 +145,7 @@ def project(
 ) -> tuple[int, float, int]:
     """Take one functional step and compress it; all as in :func:`kernelswarm.agents.arithmetic.komp.project`.
 
-    Points that go straight out again do not count as changes of the factor.
+    Points that are removed at once do not count as changes of the factor.
     """
     left, error, changes, done = try_to_project(tables, order, added, shrink, epsilon, limit)
     if done:
@@ -175,8 +175,8 @@ def compress(
     epsilon: float,
     limit: float,
 ) -> tuple[int, float, int, bool]:
-    """Do the same as :func:`try_to_project` where it is known what
-    :func:`~kernelswarm.agents.arithmetic.blocked_komp.offered` says."""
+    """Do the same as :func:`try_to_project`, from the results of
+    :func:`~kernelswarm.agents.arithmetic.blocked_komp.offered`."""
     points, weights, factor, precision = tables
     new_points, new_weights, _, gram = added
     size, outputs, fence = len(entering), weights.shape[1], komp.TRANSIENT * limit
@@ -244,7 +244,7 @@ def _add_projections(values: Array, pending: Array, c: int, factor: float, proje
 
 @cached_njit
 def _beyond(rows: Array, precision: Array, order: int, fence: float) -> bool:
-    """Tell whether an element's entry of diag(inv K) is beyond ``fence`` with the batch's rows."""
+    """Return whether an element's entry of diag(inv K) is beyond ``fence`` with the batch's rows."""
     sums = np.zeros(rows.shape[1])
     for k in range(order):
         sums[k] = precision[k]

@@ -23,13 +23,13 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 Positions = npt.NDArray[np.intp]
 
 STRIP = 256
-"""Columns that are rotated together: few enough for the fastest cache."""
+"""The number of columns that are rotated together, small enough for the fastest cache."""
 
 SWEEP = 8
-"""The most old elements that are rotated out of the factor together."""
+"""The largest number of old elements that are rotated out of the factor together."""
 
 CANCELLED = 1e-6
-"""When less than this share of an element's precision in U is left, it is to be summed afresh from U."""
+"""If less than this fraction of an element's precision in U is left, it must be summed again from U."""
 
 FINISHED, INACCURATE = -1, -2
 
@@ -360,10 +360,11 @@ def sync(tables: Tables, order: int, entering: Array, candidates: Candidates) ->
 
 
 NEAR = 1e-6
-"""The share of kappa(x, x) below which a point is nearly in the span of others: then order matters, and none goes."""
+"""A point with a Schur complement below this multiple of kappa(x, x) is nearly in the span of the others. The order of
+removals then matters, and no point is removed here."""
 
 SCREENED_STRIP = 128
-"""Old elements that are compared together: few enough for the fast caches."""
+"""The number of old elements that are compared together, small enough for the fast caches."""
 
 
 @cached_njit
@@ -379,7 +380,7 @@ def screen(
 ) -> tuple[float, Integers]:
     """Remove points of the batch as long as KOMP would remove one of them next, and refit the others.
 
-    Nothing is done where points are nearly in the span of others, or the precision of one would be beyond ``fence``.
+    Nothing is done if points are nearly in the span of others, or if the precision of one would exceed ``fence``.
 
     Returns
     -------
@@ -434,8 +435,9 @@ def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Integers:
 
 @cached_njit
 def _invert(rest: ReadOnly, diagonal: ReadOnly, turn: Integers, fence: float, rows: Array) -> bool:
-    """Fill in the inverse Cholesky factor (n, n) of the Schur complement, the points in turn; False where it is near
-    to singular.
+    """Fill in the inverse Cholesky factor (n, n) of the Schur complement, with reordered points.
+
+    Returns False if the Schur complement is nearly singular.
     """
     size, pitch = rows.shape
     lower = np.zeros(rows.shape)
@@ -474,7 +476,7 @@ def _remove(
 ) -> int:
     """Choose removals as if there were no old elements, and return their number.
 
-    Rows and weights are by turn, what is written down about each removal by the points' places in the batch.
+    Rows and weights are in the order of ``turn``; the record of each removal uses the points' indices in the batch.
     """
     size, pitch = rows.shape
     outputs, left = len(weights), size
@@ -552,7 +554,7 @@ def _compare(
 ) -> int:
     """Return the first removal before which an old element would have cost no more, or their number.
 
-    0 where an old element's precision would be beyond ``fence`` with all points of the batch.
+    The result is 0 if an old element's precision would exceed ``fence`` with all points of the batch.
     """
     (outputs, order), size = values.shape, len(projections)
     left, first = size - count, count

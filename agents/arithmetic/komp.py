@@ -38,10 +38,10 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_in
 
 
 NEAR = 1e-6
-"""The share of kappa(x, x) at which a Schur complement is nearly 0."""
+"""The multiple of kappa(x, x) below which a Schur complement is nearly 0."""
 
 SLACK = 1e-6
-"""By how much of itself an error is taken for more than it was computed to be, where the rest follows from a bound."""
+"""The relative safety margin by which a computed error is increased before a decision that follows from a bound."""
 
 POINTS, NUMBERS = 32, 2**12
 """Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
@@ -68,9 +68,10 @@ class Tableau(NamedTuple):
 def screen(tables: Tables, order: int, added: Added, budget: float, span: float, fence: float, fixed: int) -> float:
     """Remove new points as long as KOMP would remove one of them next, and refit all other weights.
 
-    Points that are gone have the weight 0. Nothing is done where new points are nearly in the span of others that are
-    not, or an element's entry of diag(inv K) would be beyond ``fence``. A point whose Schur complement is below the
-    share ``span`` of kappa(x, x) gives its weight to its projection on the dictionary and the points before it.
+    Removed points get the weight 0. Nothing is done if a new point is nearly in the span of other points without being
+    nearly in the span of the dictionary, or if an element's entry of diag(inv K) would exceed ``fence``. A point whose
+    Schur complement is below ``span`` times kappa(x, x) is replaced by its projection on the dictionary and the points
+    before it.
 
     Returns
     -------
@@ -126,9 +127,9 @@ def screen(tables: Tables, order: int, added: Added, budget: float, span: float,
 def form_rows(tableau: Tableau, factor: Array, cross: ReadOnly) -> None:
     """Fill in the rows before elimination: ``A K A'`` at the points, ``-A`` at the dictionary.
 
-    The images -V = -U B, a point to a lane, and projections -A = -U'V are those of all points at once. U is zero above
-    its diagonal, also where the last of four rows ends beyond the others and where lanes begin before. Behind the
-    points follow unit vectors, whose images are the columns of U that share the points' last lanes.
+    The images -V = -U B, one point per lane, and the projections -A = -U'V are computed for all points at once. They
+    rely on zeros above the diagonal of U, because four rows are processed together in whole lanes. The points are
+    padded with unit vectors, whose images are the columns of U that share the points' last lanes.
     """
     memory, count, order, long = tableau.memory, tableau.size, tableau.order, tableau.long
     capacity, columns, wide = factor.shape[1], cross.shape[1], whole(count)
@@ -196,11 +197,11 @@ def order_rows(tableau: Tableau, gram: ReadOnly) -> int:
 
 @force_inline
 def eliminate(tableau: Tableau, precision: Array, gram: ReadOnly, near: int, span: float) -> tuple[int, float]:
-    """Form the rows; returns how many, and the squared error of points that are expressed by others: fewer than none
-    where a point comes near the span of those before it that was not ``near`` it at first.
+    """Form the rows by elimination; returns their number, and the squared error of points in the span of others.
 
-    Elimination leaves the rows, but for their length. A point's column holds what is left of the Gram matrix until it
-    is eliminated, and entries of the rows from then on.
+    The number is negative if a point comes close to the span of the points before it without being ``near`` at first.
+    Elimination produces the rows up to their scale. Before a point is eliminated, its column holds the remainder of the
+    Gram matrix; afterwards it holds entries of the rows.
     """
     memory, entering, turn, count, long = tableau.memory, tableau.entering, tableau.turn, tableau.size, tableau.long
     augmented, values, sums, kept = tableau.augmented, tableau.values, tableau.sums, tableau.kept
@@ -246,7 +247,7 @@ def eliminate(tableau: Tableau, precision: Array, gram: ReadOnly, near: int, spa
 
 @force_inline
 def beyond(tableau: Tableau, rows: int, fixed: int, fence: float) -> bool:
-    """Tell whether an entry of diag(inv K) would be beyond the fence."""
+    """Return whether an entry of diag(inv K) would be beyond the fence."""
     memory, found, left = tableau.memory, 0, tableau.sums + rows * tableau.long
     for q in range(tableau.size):
         found += memory[left + q] > fence
@@ -341,7 +342,7 @@ def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, lim
 def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
-    """Tell whether a new point would be removed first, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
+    """Return whether a new point would be removed first, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
     equal scores fall to the older."""
     return not any_within(norms, precision, projection, magnitude * schur, magnitude, fixed, order)
 
@@ -356,21 +357,20 @@ def project(
     limit: float,
     fixed: int = 0,
 ) -> tuple[int, float, int]:
-    """Take one functional step and compress it: scale the old weights, add the new points, remove what the budget
-    allows.
+    """Take one functional step and compress it: scale the old weights, add the new points, remove elements.
 
-    Decides exactly as destructive KOMP with pre-fitting (POLK algorithm 1) does, ties aside: while the smallest
-    ``gamma_j = min_w ||f~ - sum_{k != j} w_k kappa(d_k, .)||_H`` is at most ``epsilon``, element j is removed and
-    the others are refitted to f~. The capacity must be at least ``order + n``. Elements in the span of the others,
-    whose entry of diag(inv K) is beyond ``limit``, leave at once. The first ``fixed`` elements stay.
+    The removals are exactly those of destructive KOMP with pre-fitting (POLK algorithm 1), except for ties: while the
+    smallest ``gamma_j = min_w ||f~ - sum_{k != j} w_k kappa(d_k, .)||_H`` is at most ``epsilon``, element j is removed
+    and the others are refitted to f~. The capacity must be at least ``order + n``. Elements in the span of the others,
+    whose entry of diag(inv K) exceeds ``limit``, are removed at once. The first ``fixed`` elements are never removed.
 
     Returns
     -------
     order : int
         The new model order.
     error : float
-        ``||f - f~||_H`` of the compression, at most ``epsilon`` but for what lies in the span to rounding, up to
-        ``1e-5 ||w|| sqrt(kappa(x, x))``.
+        The compression error ``||f - f~||_H``, at most ``epsilon`` plus up to ``1e-5 ||w|| sqrt(kappa(x, x))`` for
+        elements in the span of the others within rounding.
     changes : int
         The number of insertions and removals in the factor.
     """
@@ -429,8 +429,8 @@ def _enter(
 ) -> tuple[int, float, int, bool]:
     """Add the points that KOMP would not remove at once.
 
-    Returns the order, the squared error so far, the changes of the factor, and whether the norms in the scratch are
-    those of the present weights.
+    Returns the order, the squared error so far, the number of changes of the factor, and whether the norms in the
+    scratch belong to the current weights.
     """
     _, weights, factor, precision = tables
     new_points, new_weights, cross, gram = added

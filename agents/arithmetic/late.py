@@ -1,7 +1,7 @@
-"""Functions that steps call by address and few runs need: compiled when a state is about to need them, not before.
+"""Functions that steps call by address and few runs need; they are compiled only when a state is about to need them.
 
-To compile matrix products' forms of a step takes longer than all else that a first run compiles. What a step is given
-is therefore the address of a number, which is the function's address once that is there.
+Compiling the forms of a step with matrix products takes longer than all other compilation of a first run. A step
+therefore receives the address of a number, which holds the function's address once the function is compiled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kernelswarm.protocols.core.addresses import Compiled, address, numbers_at
 from kernelswarm.protocols.core.compiling import inline_always
 
 UNASKED, EXPECTED = -1.0, -2.0
-"""In place of the address: the function was not requested for steps, or it was."""
+"""Values of the number before the function is compiled: not requested, or requested."""
 
 
 class LateFunction:
@@ -36,19 +36,19 @@ class LateFunction:
         return int(self._found.ctypes.data)
 
     def expect(self) -> None:
-        """Have states ask for it before they need it."""
+        """Mark the function as requested, so that states ask for it before they need it."""
         if self._found[0] == UNASKED:
             self._found[0] = EXPECTED
 
     def prepare(self) -> None:
-        """Compile it, or load it, where it is expected and not there."""
+        """Compile or load the function if it is requested and missing."""
         if self._found[0] == EXPECTED:
             self._found[0] = float(address(self._function, self._signature))
 
 
 @inline_always
 def is_missing(place: int) -> bool:
-    """Tell whether a function is requested and not compiled yet."""
+    """Return whether a function is requested and not compiled yet."""
     return bool(numbers_at(place, 1)[0] == EXPECTED)
 
 
@@ -64,4 +64,4 @@ def found_at(place: int) -> int:
 # From which sizes on a step is taken with matrix-matrix products.
 
 BLOCKED_FROM_SAMPLES = 8
-"""Points of a step."""
+"""The number of points of a step from which on matrix products are used."""

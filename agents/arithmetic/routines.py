@@ -1,7 +1,7 @@
-"""Routines of BLAS that numba has no entry to, or numpy takes where numba does not, in compiled code.
+"""BLAS routines that numba does not provide, or that numpy uses but numba does not, for compiled code.
 
-They are those that scipy links to, as for numba's products. Numpy computes the same with them: the inner products of
-rows by `dsyrk`, of one row by `ddot`, and a matrix times a vector by `dgemv`.
+They come from the BLAS that scipy links to, as do numba's products. Numpy uses the same routines: `dsyrk` for the inner
+products of rows, `ddot` for one row, and `dgemv` for a matrix times a vector.
 """
 
 from typing import Any
@@ -124,7 +124,7 @@ def inner_products(rows: Array) -> Array:
 
 @cached_njit
 def product(matrix: Array, turned: bool, rows: int, columns: int, right: Array) -> Array:
-    """Return ``A B`` for the first rows and columns A of a matrix, or ``A'B`` where it is turned."""
+    """Return ``A B``, or ``A'B`` if ``turned``, for the first rows and columns A of a matrix."""
     outputs, inner = right.shape[1], rows if turned else columns
     found = np.zeros((columns if turned else rows, outputs))
     if inner and outputs == 1:

@@ -42,8 +42,10 @@ def roomy(order: int) -> int:
 
 @inline_always
 def fits(scratch_state: Scratch, counts: Integers, taken: int, length: int) -> bool:
-    """Tell whether a step on this many points fits into the scratch memory, and the state after it into the storage, of
-    a given length."""
+    """Return whether a step on this many points fits into the scratch memory, and the state after it into a storage.
+
+    The storage has the given length.
+    """
     return bool(
         counts[ORDER] + taken <= scratch_state.capacity and scratch_state.free[0] + len(scratch_state.storage) <= length
     )

@@ -1,14 +1,14 @@
 """Arithmetic in eight SIMD lanes: as fast as vector registers allow, with the same bits on every machine.
 
-A plain loop adds one product at a time, and a compiler may only use vector registers for it where it is allowed to
-reorder sums (numba's `fastmath`), which then differ with the machine and with the surrounding code. Here the order is
-part of the definition of :func:`dot`: lane q sums the products q, q + 8, q + 16, ...; the lanes are then added in
-pairs, and what does not fill eight lanes follows one by one.
+A plain loop adds one product at a time. A compiler may use vector registers for it only if it may reorder sums (numba's
+`fastmath`), and the result then depends on the machine and on the surrounding code. Here the order is part of the
+definition of :func:`dot`: lane q sums the products q, q + 8, q + 16, ...; then the lanes are added in pairs, and the
+remaining products follow one by one.
 
-The other functions work entry by entry on stretches of arrays that are a whole number of lanes long. A compiler makes
-loops for long arrays, which handle dozens of entries at a time and the rest one by one; at the twenty entries of a
-small dictionary they do little else than the rest. These leave nothing over: whoever calls rounds lengths up, as
-:func:`whole` does, and keeps room behind the used entries.
+The other functions work entry by entry on stretches of arrays with a whole number of lanes. Loops made by a compiler
+are for long arrays: they handle dozens of entries at a time and the remainder one by one. With the twenty entries of a
+small dictionary they mostly handle the remainder. The functions here have no remainder: the caller rounds lengths up
+with :func:`whole`, and keeps room after the used entries.
 """
 
 from collections.abc import Callable
@@ -303,7 +303,7 @@ if not COMPILES:
             _stretch(target, t + i * target_pitch, len(found))[:] = found
 
     def any_within(left: Array, right: Array, root: Array, a: float, b: float, begin: int, end: int) -> bool:
-        """Tell whether ``left[j] <= a right[j] + b root[j]^2`` for any j from ``begin`` on and before ``end``."""
+        """Return whether ``left[j] <= a right[j] + b root[j]^2`` for any j from ``begin`` on and before ``end``."""
         part = slice(begin, end)
         return bool(np.any(left[part] <= a * right[part] + b * (root[part] * root[part])))
 

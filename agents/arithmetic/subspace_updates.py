@@ -1,6 +1,6 @@
 """The arithmetic of online kernel feature extraction, compiled: one sample's projection, and the updates it makes.
 
-Of points that are evaluated no entry depends on which others are in the call. The rest is written as the paper has it.
+The result for an evaluated point does not depend on the other points in the call. The rest is written as in the paper.
 """
 
 import math
@@ -14,7 +14,7 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 LONG_LOOPS = True
 
 RANK_ZERO = 1e-13
-"""A pivot of the inner Gram matrix below this share of its largest diagonal entry counts as 0."""
+"""A pivot of the inner Gram matrix counts as 0 if it is below this multiple of the largest diagonal entry."""
 
 RIDGE = 1e-12
 """Added to the squared inner products of features before a refit; it matters where they hold less than its root."""
@@ -159,8 +159,10 @@ def update_parametric(factor: Array, image: Array, column: Array, q: Array, mu: 
 
 @inline_always
 def least(factor: Array, gram: Array, recency: Array) -> int:
-    """Return the row with the least ``recency[i] ||a_i|| sqrt(kappa(x_i, x_i))``, what Phi A loses with it, the oldest
-    of equals: OKFEB eq. 24 and 26, and where kappa(x, x) = 1 its eq. 25."""
+    """Return the row with the smallest ``recency[i] ||a_i|| sqrt(kappa(x_i, x_i))``, the oldest if several are equal.
+
+    Without the recency this is the change of Phi A by the removal: OKFEB eq. 24 and 26, and eq. 25 if kappa(x, x) = 1.
+    """
     return int(np.argmin(recency * np.sqrt(np.sum(factor**2, axis=1) * np.diag(gram))))
 
 
@@ -179,10 +181,10 @@ def discard(basis: Basis, order: int, j: int, follow: bool) -> None:
 
 @cached_njit
 def carried(weights: Array, before: Squares, cross: Array, squares: Squares, follow: bool) -> tuple[Array, float]:
-    """Return the weights (r, C) for new features, and how far the function moved in the Hilbert space.
+    """Return the weights (r, C) for new features, and the Hilbert norm of the function's change.
 
-    The function ``w'z`` is ``L G w``. With ``follow`` the new weights are those of the nearest function of the new
-    features; ``cross`` is the inner products ``L_new' L_old``.
+    The function ``w'z`` is ``L G w``. With ``follow`` the new weights define the nearest function on the new features.
+    ``cross`` holds the inner products ``L_new' L_old``.
     """
     old = before.mixing @ weights
     right, square = squares.mixing.T @ (cross @ old), squares.mixing.T @ (squares.inner @ squares.mixing)
@@ -196,7 +198,7 @@ def carried(weights: Array, before: Squares, cross: Array, squares: Squares, fol
 
 @inline_always
 def holds(points: Array, order: int, place: int) -> bool:
-    """Tell whether one of the first ``order`` points is the one at ``place``."""
+    """Return whether one of the first ``order`` points is the one at ``place``."""
     for i in range(order):
         same = True
         for k in range(points.shape[1]):
@@ -220,16 +222,17 @@ def advance(
     weights: Array,
     follow: bool,
 ) -> tuple[int, Array, float, int]:
-    """Store the point that lies behind the others, update A, and drop a point where there are too many.
+    """Store the point that follows the others, update A, and drop a point if there are too many.
 
-    The step is cut to where the shrinkage ``I - mu decay K`` could overshoot, ``mu = 1 / (decay tr K)``, or without K
-    where the update is parametric: a point nearly at right angles to the subspace would have a step without bound.
+    The step size is limited to ``mu = 1 / (decay tr K)``, beyond which the shrinkage ``I - mu decay K`` could
+    overshoot; for the parametric update the limit does not contain K. Otherwise a point nearly orthogonal to the
+    subspace would have an unbounded step.
 
-    ``stored`` is a `Basis`, ``made`` `Squares` and ``rule`` an `Update`; from Python they come as plain tuples, which
-    numba takes in half the time. ``row`` (order + 1,) are the point's kernel values, that with itself last. The squares
-    and ``weights`` (r, C), which may have no column, become those of the new basis. Returns the new number of points,
-    the inner products ``L_new' L_old`` of the new basis with the old one, (r, r), how far the function moved, and the
-    place of the point that was dropped, or -1.
+    ``stored`` is a `Basis`, ``made`` `Squares` and ``rule`` an `Update`. Python passes them as plain tuples, which
+    numba takes in half the time. ``row`` (order + 1,) holds the point's kernel values; the last one is with itself. The
+    squares and ``weights`` (r, C), which may have no columns, are updated to the new basis. Returns the new number of
+    points, the inner products ``L_new' L_old`` of the new with the old basis, (r, r), the norm of the function's
+    change, and the index of the dropped point, or -1.
     """
     basis, squares, update = Basis(*stored), Squares(*made), Update(*rule)
     gram, decay, parametric = basis.gram, update.regularization / sample, update.parametric

@@ -1,8 +1,8 @@
 """A step's changes to the weights of a dictionary, (M, C): shrink them, add to them, and take their squared norms.
 
-With a dozen elements and a handful of outputs these passes cost as much as the products with the factor. Rows of a few
-outputs fill no lanes, so eight rows are taken beside each other, an output at a time; loads and stores that leave lanes
-out would wait for those before them. All sums keep their order, so that the bits are those of plain loops.
+With a dozen elements and a few outputs these passes take as long as the products with the factor. Rows of a few outputs
+do not fill the lanes. Eight rows are therefore processed together, one output at a time; masked loads and stores would
+wait for earlier ones. All sums keep their order, so that the results equal those of plain loops to the bit.
 """
 
 from typing import Any

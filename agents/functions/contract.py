@@ -1,4 +1,4 @@
-"""The contract of a learned function: it is evaluated, saved and compared."""
+"""The interface of learned functions: evaluation, saving and comparison."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, Self, runtime_checkable
@@ -9,7 +9,7 @@ from kernelswarm.arrays import Array
 
 
 class Function(Protocol):
-    """A function of ``inputs`` numbers with ``outputs`` values, whatever it is made of."""
+    """A function of ``inputs`` numbers with ``outputs`` values, in any representation."""
 
     @property
     def inputs(self) -> int:
@@ -23,12 +23,12 @@ class Function(Protocol):
 
     @property
     def order(self) -> int:
-        """The model order: how many dictionary points, features or inputs the function is a combination of."""
+        """The model order: the number of dictionary points, features or inputs that the function combines."""
         ...
 
     @property
     def weights(self) -> Array:
-        """The weights of the combination, one row for each of them, (order, C)."""
+        """The weights of the combination, (order, C)."""
         ...
 
     def values(self, points: Array) -> Array:
@@ -36,20 +36,20 @@ class Function(Protocol):
         ...
 
     def arrays(self) -> dict[str, Array]:
-        """Return all that the function is made of beside its learner's configuration, by the names it is saved under.
+        """Return the arrays that define the function together with its learner's configuration, by their saved names.
 
-        Saved arrays must not change when the learner goes on, so arrays that it writes to are copied.
+        Saved arrays must not change when the learner continues, so arrays that it writes to are copied.
         """
         ...
 
     def distance(self, other: Any) -> float:
-        """Compute ``||f - g||`` in the space of both functions; NaN where they have no space in common."""
+        """Compute ``||f - g||`` in the space of both functions; NaN if they have no common space."""
         ...
 
 
 @runtime_checkable
 class Featured(Function, Protocol):
-    """A function that is linear in features, which others may have too."""
+    """A function that is linear in features, which it may share with other functions."""
 
     def shares_features(self, other: Any) -> bool:
         """Return whether another function is linear in the same features."""
@@ -66,14 +66,14 @@ class Featured(Function, Protocol):
 
 @runtime_checkable
 class Averageable(Function, Protocol):
-    """A function of a linear space: a weighted mean of several is again one of its kind."""
+    """A function of a linear space: a weighted mean of such functions is again such a function."""
 
     def averaged(self, others: "Sequence[Self]", shares: Array) -> Function:
-        """Return ``q_0 f + sum_k q_k g_k`` with the shares q (1 + K,) and the K others, which no step changes."""
+        """Return ``q_0 f + sum_k q_k g_k`` with shares q (1 + K,) and K other functions; no step changes the result."""
         ...
 
 
 def dictionary(function: Function) -> Array:
-    """Return the points that a function is written in, (M, p); none, (0, p), where it is written in features."""
+    """Return the dictionary points of a function, (M, p); (0, p) for a function of features."""
     points: Array | None = getattr(function, "points", None)
     return np.zeros((0, function.inputs)) if points is None else points

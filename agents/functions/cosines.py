@@ -180,7 +180,7 @@ class DualSum(KernelSum):
         return *super().__getstate__(), self.beyond
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.beyond = state[-1]
         super().__setstate__(state[:-1])
 

@@ -85,9 +85,9 @@ class Mixed:
     Parameters
     ----------
     members : sequence of KernelSum
-        The f_e, each with a kernel of its own.
+        The functions f_e, each with its own kernel.
     shares : Array
-        The q_e, (E,), not negative, with the sum 1.
+        The shares q_e, (E,), nonnegative, with the sum 1.
     """
 
     __slots__ = ("members", "shares")
@@ -112,7 +112,7 @@ class Mixed:
 
     @property
     def weights(self) -> Array:
-        """The weights of all members one behind the other, times their shares, (order, C)."""
+        """The concatenated weights of all members, multiplied by their shares, (order, C)."""
         weights: Array = np.concatenate(
             [share * member.weights for member, share in zip(self.members, self.shares, strict=True)]
         )

@@ -1,4 +1,4 @@
-"""A function in a reproducing kernel Hilbert space, held as a kernel expansion with the factor that compresses it."""
+"""A function in a reproducing kernel Hilbert space: a kernel expansion with the factor for its compression."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 from kernelswarm.protocols.parameters.least_squares import ROWS
 
 DEFECT_LIMIT = 1e-4
-"""The estimate of ``max |U K U' - I|`` above which the factor is computed afresh."""
+"""The estimate of ``max |U K U' - I|`` above which the factor is recomputed."""
 
 BLOCKED_FROM_ORDER = 500
-"""A step of several points on so large a dictionary is faster with matrix-matrix products, and decides the same."""
+"""The order from which on a step on several points uses matrix-matrix products; its decisions are the same."""
 
 
 class Expansion(KernelSum):
-    """The function ``f(x) = sum_m W[m] kappa(D[m], x)``, with the factor that compresses it.
+    """The function ``f(x) = sum_m W[m] kappa(D[m], x)``, with the factor for its compression.
 
     Attributes
     ----------
     fixed : int
-        The first points of the dictionary that no compression removes.
+        The number of first dictionary points that compression never removes.
     factor_buffer, precision_buffer : Array
         The storage of the factor and of the diagonal of ``inv(K_DD)``; all buffers are written only by :meth:`step`.
     """
@@ -61,7 +61,7 @@ class Expansion(KernelSum):
         return *super().__getstate__(), self.fixed
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         super().__setstate__(state[:-1])
         self.fixed = state[-1]
 
@@ -72,7 +72,7 @@ class Expansion(KernelSum):
 
     @property
     def tables(self) -> Tables:
-        """The buffers, as compiled functions take them."""
+        """The buffers, as arguments of compiled functions."""
         return Tables(self.points_buffer, self.weights_buffer, self.factor_buffer, self.precision_buffer)
 
     def step(self, points: Array, weights: Array, rows: Array, shrink: float, epsilon: float) -> tuple[float, int]:
@@ -83,16 +83,16 @@ class Expansion(KernelSum):
         points, weights : Array
             The new points (n, p) with their weights (n, C).
         rows : Array
-            The kernel between them and the dictionary as it stands, (n, M).
+            The kernel between the new points and the current dictionary, (n, M).
         shrink : float
-            The factor ``1 - eta * lambda`` on the old weights.
+            The factor ``1 - eta * lambda`` of the old weights.
         epsilon : float
             The compression budget, a Hilbert norm.
 
         Returns
         -------
         tuple of float and int
-            The compression error, a Hilbert norm, and the number of changes the factor went through.
+            The compression error, a Hilbert norm, and the number of changes of the factor.
         """
         self.reserve(len(points))
         gram, limit = kernel_rows(self.kernel, points, points), math.inf
@@ -107,7 +107,7 @@ class Expansion(KernelSum):
         return error, changes
 
     def remove(self, place: int) -> float:
-        """Take out the element at ``place`` and refit the others to f; returns the Hilbert norm of the error."""
+        """Remove the element at ``place`` and refit the others to f; returns the Hilbert norm of the error."""
         squared = float(np.sum(self.weights[place] ** 2)) / float(self.precision_buffer[place])
         inverse_factor.remove(self.tables, self.order, place, np.empty(self.order))
         self.order -= 1
@@ -125,13 +125,13 @@ class Expansion(KernelSum):
         return float(np.max(np.abs(residual)))
 
     def rebuild(self) -> None:
-        """Compute the factor afresh from a Cholesky decomposition of the Gram matrix.
+        """Recompute the factor from a Cholesky decomposition of the Gram matrix.
 
         Raises
         ------
         ValueError
-            When the Gram matrix is singular to working precision, so that its points are not linearly independent in
-            the Hilbert space.
+            If the Gram matrix is singular to working precision, so that its points are not linearly independent in the
+            Hilbert space.
         """
         factor = _inverse_cholesky(self.rows(self.points))
         if factor is None:
@@ -142,13 +142,13 @@ class Expansion(KernelSum):
         self._set_factor(factor)
 
     def inspect(self) -> bool:
-        """Compute the factor afresh where its accuracy is lost and that is better; tell whether it did."""
+        """Recompute the factor if it is inaccurate and the new one is better; returns whether it was replaced."""
         return not self.defect() <= DEFECT_LIMIT and self.improve()
 
     def improve(self) -> bool:
-        """Compute the factor afresh where that makes it more accurate; tell whether it did.
+        """Recompute the factor if the new one is more accurate; returns whether it was replaced.
 
-        Near the limit of double precision the carried factor may be the better one.
+        Near the limit of double precision the old factor may be the better one.
         """
         factor = _inverse_cholesky(self.rows(self.points))
         if factor is None:
@@ -167,7 +167,7 @@ class Expansion(KernelSum):
 
 @inline_always
 def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Tables:
-    """Return points, weights, factor and precision of an expansion in its storage, as its shapes lay them out."""
+    """Return points, weights, factor and precision of an expansion in its storage, in the layout of its parts."""
     weights = OWN + capacity * inputs
     factor = weights + capacity * outputs
     precision = factor + capacity * capacity
@@ -181,7 +181,7 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Tables:
 
 @inline_always
 def length_of(capacity: int, inputs: int, outputs: int) -> int:
-    """Return the numbers of the storage of an expansion with room for so many points."""
+    """Return the size, in numbers, of the storage of an expansion with room for ``capacity`` points."""
     return OWN + capacity * (inputs + outputs + capacity + 1)
 
 
@@ -196,8 +196,10 @@ def absorb_points(
     shrink: float,
     memory: Array,  # (n + 1, capacity), to work with
 ) -> float:
-    """Add the projection of ``sum_n w_n kappa(x_n, .)`` on the dictionary's span to ``shrink * f``; returns the norm of
-    the error of projection."""
+    """Add the projection of ``sum_n w_n kappa(x_n, .)`` on the dictionary's span to ``shrink * f``.
+
+    Returns the norm of the projection error.
+    """
     size, outputs = new_weights.shape
     capacity, columns = memory.shape[1], rows.shape[1]
     projection = line(memory, size * capacity, capacity)
@@ -228,7 +230,7 @@ def _inverse_cholesky(gram: Array) -> Array | None:
     return np.ascontiguousarray(inverse)
 
 
-# A kernel expansion with all that its learner has learned of how certain each of its weights is.
+# A kernel expansion with the information of its samples, from which posterior variances follow.
 
 
 class Information(NamedTuple):
@@ -236,23 +238,23 @@ class Information(NamedTuple):
 
     root: Array  # (M, M) or larger, R
     moments: Array  # (M, C) or larger, Q
-    noise: Array  # (3, C), as `noise_variance` has it
+    noise: Array  # (3, C), see `noise_variance`
 
 
 class InformedExpansion(Expansion):
     """The function ``f(x) = sum_m W[m] kappa(D[m], x)`` whose weights solve ``R W = Q``.
 
-    R and Q follow the dictionary only by the steps of their learner, so that of the methods of an expansion those that
-    change the dictionary do not serve here.
+    Only the steps of the learner update R and Q together with the dictionary. Methods of `Expansion` that change the
+    dictionary must not be used here.
 
     Attributes
     ----------
     root_buffer : Array
-        The storage of R, upper triangular, (M, M) of it in use: ``R'R`` is the curvature of the risk so far.
+        The storage of R, upper triangular, of which (M, M) is in use: ``R'R`` is the curvature of the risk so far.
     moments_buffer : Array
-        That of Q, (M, C).
+        The storage of Q, of which (M, C) is in use.
     noise : Array
-        What is known of the noise's variance, (3, C), as `noise_variance` carries it.
+        The estimate of the noise variance, (3, C); see `noise_variance`.
     """
 
     __slots__ = ("moments_buffer", "noise", "root_buffer")
@@ -275,7 +277,7 @@ class InformedExpansion(Expansion):
 
 @cached_njit
 def information_in(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> Information:
-    """Return R, Q and the noise in the storage of an expansion, behind what `expansion.tables` finds there."""
+    """Return R, Q and the noise in the storage of an expansion, where they follow the arrays of `tables`."""
     root = length_of(capacity, inputs, outputs)
     moments = root + capacity * capacity
     return Information(
@@ -285,13 +287,13 @@ def information_in(storage: ReadOnly, capacity: int, inputs: int, outputs: int) 
     )
 
 
-# A kernel expansion whose learner knows beside all samples of its memory what the recent ones alone would say.
+# A kernel expansion with a second information, of recent samples alone.
 
 WINDOW = 4
-"""The numbers of a window, as `adaptive_memory` names them."""
+"""The length of a window; see `adaptive_memory`."""
 
 RECENT = {"recent_root": "MM", "recent_moments": "MC", "recent_noise": f"{ROWS}C", "window": f"{WINDOW}"}
-"""The parts of a function that knows what recent samples alone would say."""
+"""The parts of a function for the information of recent samples."""
 
 
 class WindowedExpansion(InformedExpansion):
@@ -300,11 +302,11 @@ class WindowedExpansion(InformedExpansion):
     Attributes
     ----------
     recent_root_buffer, recent_moments_buffer : Array
-        As `root_buffer` and `moments_buffer`, of recent samples.
+        The same as `root_buffer` and `moments_buffer`, for recent samples.
     recent_noise : Array
-        As `noise`, (3, C).
+        The same as `noise`, for recent samples, (3, C).
     window : Array
-        The numbers of samples in both, and the evidence between them, (4,).
+        The numbers of samples in both, and the evidence for the second, (4,).
     """
 
     __slots__ = ("recent_moments_buffer", "recent_noise", "recent_root_buffer", "window")
@@ -346,14 +348,14 @@ def recent_and_window(
     return recent, line(storage, noise + ROWS * outputs, WINDOW)
 
 
-# Which of many points span all of them in a reproducing kernel Hilbert space.
+# Selection of points that span all of many points in a reproducing kernel Hilbert space.
 
 
 def spanning(kernel: Kernel, points: Array, threshold: float) -> npt.NDArray[np.intp]:
     """Choose points that span the others to working precision: a Cholesky decomposition with complete pivoting.
 
-    The point farthest from the span of those chosen is next, until the squared distance of every other is at most
-    ``threshold`` of the largest kappa(x, x).
+    The point farthest from the span of the chosen points is chosen next, until the squared distance of every other
+    point is at most ``threshold`` times the largest kappa(x, x).
 
     Parameters
     ----------
@@ -362,7 +364,7 @@ def spanning(kernel: Kernel, points: Array, threshold: float) -> npt.NDArray[np.
     points : Array
         (n, p).
     threshold : float
-        Share in [0, 1) of the largest kappa(x, x).
+        A multiple of the largest kappa(x, x), in [0, 1).
 
     Returns
     -------

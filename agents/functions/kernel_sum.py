@@ -112,16 +112,16 @@ def combine(features: Array, coefficients: Array) -> Array:
 
 
 def ready(array: Array) -> Array:
-    """Return an array as compiled code takes it: in memory of its own where it is mapped, or may not be written.
+    """Return an array in the form for compiled code: contiguous and writable, copied if necessary.
 
-    What is read back from a file that is mapped, or comes from another process, may not be written.
+    Arrays from memory-mapped files, or from another process, are not writable.
     """
     flags = array.flags  # numpy's own ``require`` takes longer than the values of a line
     return array if type(array) is np.ndarray and flags.c_contiguous and flags.writeable else np.array(array, order="C")
 
 
 OWN = 2
-"""Room for the learner's own numbers before its function's, for compiled steps."""
+"""The number of the learner's own numbers before its function's numbers, for compiled steps."""
 
 
 class KernelSum:
@@ -143,10 +143,11 @@ class KernelSum:
     points_buffer, weights_buffer : Array
         The rows; the first ``order`` are in use.
     storage : Array
-        The vector that all buffers lie in, behind `OWN` numbers of the learner's.
+        The vector that contains all buffers, after `OWN` numbers of the learner.
     parts : mapping
-        What lies there, in this order: names with dimensions, of which M is the order, p the inputs, C the outputs. A
-        part with an M is the attribute ``NAME_buffer``, with room for more, another one ``NAME``.
+        The names of the parts of the storage, in order, with their dimensions: M is the order, p the inputs, C the
+        outputs. A part with the dimension M is the attribute ``NAME_buffer``, which has spare room; another part is the
+        attribute ``NAME``.
     """
 
     __slots__ = ("inputs", "kernel", "order", "outputs", "points_buffer", "storage", "weights_buffer")
@@ -164,16 +165,16 @@ class KernelSum:
         self.lay_out(np.zeros(self.length(0)), 0)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return the contents for a copy: its buffers must lie in its own storage."""
+        """Return the contents for a copy, whose buffers must lie in its own storage."""
         return self.kernel, self.inputs, self.outputs, self.order, len(self.points_buffer), self.storage
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take over the contents of a copy."""
+        """Restore the contents of a copy."""
         self.kernel, self.inputs, self.outputs, self.order, capacity, storage = state
         self.lay_out(ready(storage), capacity)
 
     def assign(self, points: Array, weights: Array) -> Self:
-        """Set the sum to that over ``points`` (M, p) with ``weights`` (M, C)."""
+        """Replace the points, (M, p), and the weights, (M, C)."""
         if len(points) > len(self.points_buffer):
             self._grow(len(points))
         self.order = len(points)
@@ -202,8 +203,8 @@ class KernelSum:
     def rows_and_values(self, points: Array) -> tuple[Array, Array]:
         """Compute the kernel rows (n, M) of ``points`` (n, p) and from them the values of f, (n, C)."""
         if not self.order:
-            # Points that are sent are read-only, another type to the compiler: where the first round is the only one
-            # that agents live themselves, nothing is compiled for it.
+            # Sent points are read-only, which is another type for the compiler. If agents run only the first round
+            # themselves, nothing needs to be compiled for that type.
             return np.zeros((len(points), 0)), np.zeros((len(points), self.outputs))
         rows = kernel_rows(self.kernel, points, self.points_buffer[: self.order])
         return rows, self.combined(rows)
@@ -225,7 +226,7 @@ class KernelSum:
         return {"points": self.points.copy(), "weights": self.weights.copy()}
 
     def snapshot(self) -> dict[str, Array]:
-        """Return copies of all parts by their names: carried along, they have other last bits than computed afresh."""
+        """Return copies of all parts by their names; recomputed parts would differ in their last bits."""
         return {name: part.copy() for name, part in zip(self.parts, self.used(), strict=True)}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -242,13 +243,15 @@ class KernelSum:
         return self.apart(other, self.inner(self), other.inner(other))
 
     def apart(self, other: KernelSum, square: float, its_square: float) -> float:
-        """Compute the Hilbert distance ``||f - g||`` from the squared norms of both: for many pairs a third of the
-        time."""
+        """Compute the Hilbert distance ``||f - g||`` from the squared norms of both.
+
+        For many pairs this takes a third of the time of :meth:`distance`.
+        """
         squared = square - 2.0 * self.inner(other) + its_square
         return math.sqrt(max(squared, 0.0))
 
     def averaged(self, others: Sequence[KernelSum], shares: Array) -> KernelSum:
-        """Return ``q_0 f + sum_k q_k g_k``: its dictionary is all of theirs, one behind the other; once where equal."""
+        """Return ``q_0 f + sum_k q_k g_k`` on the concatenated dictionaries, or on the common one if all are equal."""
         whole = (self, *others)
         weights = [share * each.weights for share, each in zip(shares, whole, strict=True)]
         if all(np.array_equal(each.points, self.points) for each in others):  # five times a grid of centers is one
@@ -319,7 +322,7 @@ def _held(name: str, shape: str) -> str:
 
 @inline_always
 def is_zero(weights: Array, n: int) -> bool:
-    """Tell whether row n has no weight."""
+    """Return whether row n has no weight."""
     zero = True
     for c in range(weights.shape[1]):
         zero = zero and weights[n, c] == 0.0

@@ -18,13 +18,13 @@ class SolvedSum(KernelSum):
     Attributes
     ----------
     lower_buffer : Array
-        The storage of L, lower triangular, (M, M) of it in use: the Cholesky factor of the Gram matrix, ``L L'``.
+        The storage of L, lower triangular, of which (M, M) is in use: the Cholesky factor of the Gram matrix, ``L L'``.
     root_buffer : Array
-        That of R, upper triangular, (M, M): ``R'R`` is the curvature of the risk so far.
+        The storage of R, upper triangular, (M, M): ``R'R`` is the curvature of the risk so far.
     moments_buffer : Array
-        That of Q, (M, C).
+        The storage of Q, (M, C).
     noise : Array
-        What is known of the noise's variance, (3, C), as `noise_variance` carries it.
+        The estimate of the noise variance, (3, C); see `noise_variance`.
     """
 
     __slots__ = ("lower_buffer", "moments_buffer", "noise", "root_buffer")
@@ -49,7 +49,7 @@ class Solved(NamedTuple):
 
 @inline_always
 def length_of(capacity: int, inputs: int, outputs: int) -> int:
-    """Return how long the storage of such a sum is."""
+    """Return the length of the storage of such a sum."""
     return OWN + capacity * (inputs + 2 * outputs + 2 * capacity) + ROWS * outputs
 
 
@@ -74,7 +74,7 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Solved:
 
 
 class FadingSum(SolvedSum):
-    """A solved sum whose samples count less as others come.
+    """A solved sum with exponential forgetting of samples.
 
     Attributes
     ----------
@@ -94,11 +94,11 @@ class WindowedSum(FadingSum):
     Attributes
     ----------
     recent_root_buffer, recent_moments_buffer : Array
-        As `root_buffer` and `moments_buffer`, of recent samples.
+        The same as `root_buffer` and `moments_buffer`, for recent samples.
     recent_noise : Array
-        As `noise`, (3, C).
+        The same as `noise`, for recent samples, (3, C).
     window : Array
-        The numbers of samples in both, and the evidence between them, (4,).
+        The numbers of samples in both, and the evidence for the second, (4,).
     """
 
     __slots__ = ("recent_moments_buffer", "recent_noise", "recent_root_buffer", "window")
@@ -111,10 +111,10 @@ class WindowedSum(FadingSum):
 
 
 class Fading(NamedTuple):
-    """The forgetting of a sum: the factor of earlier samples, and the further arrays of the sum.
+    """The forgetting factor of a sum, and the sum's further arrays.
 
-    Where nothing fades the cursor has no rows, and where the share is no number but found, which 0 stands for, there
-    are a second information and a window.
+    Without forgetting the cursor has no rows. A factor of 0 stands for adaptive forgetting: then there are a second
+    information and a window.
     """
 
     share: float

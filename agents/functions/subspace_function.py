@@ -23,7 +23,7 @@ class SubspaceFunction:
     basis : Array
         A, (m, r).
     mixing : Array
-        G, (r, w); w is r, or m where there is a feature for each point.
+        G, (r, w); w is r, or m if there is a feature for each point.
     coefficients : Array
         The weights, (w, C).
     """
@@ -76,7 +76,7 @@ class SubspaceFunction:
         return float(np.sum(self.weights * (kernel_rows(self.kernel, self.points, other.points) @ other.weights)))
 
     def distance(self, other: object) -> float:
-        """Compute the Hilbert distance ``||f - g||``, whatever the two subspaces; NaN where the kernels differ."""
+        """Compute the Hilbert distance ``||f - g||`` of functions on any two subspaces; NaN if the kernels differ."""
         if not isinstance(other, SubspaceFunction) or self.kernel != other.kernel:
             return math.nan
         return math.sqrt(max(self.inner(self) - 2.0 * self.inner(other) + other.inner(other), 0.0))

@@ -1,4 +1,4 @@
-"""Length scales of a kernel: numbers, or words that a sample of the data turns into numbers."""
+"""Length scales of a kernel: numbers, or words that are resolved from a sample of the data."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,64 +23,65 @@ Bandwidth = float | tuple[float, ...] | Literal["auto", "median", "relevance"]
 WORDS: tuple[Literal["auto", "median", "relevance"], ...] = ("auto", "median", "relevance")
 
 Multiples = tuple[tuple[float, ...], ...]
-"""Rows of multiples of lengths, each tried for as long as the next is better."""
+"""Rows of multiples of lengths; each row is tried in order until the error increases."""
 
 Form = Literal["median", "deviation", "relevance"]
 """The proportions of lengths: one for all inputs, each input's deviation, or its relevance."""
 
 LEAST, GREATEST = 1e-100, 1e100
-"""Of a length."""
+"""The bounds of a length."""
 
 SHARE = 0.4
-"""Shares of the median distance. Gradient descent wants narrower kernels than a full fit: of 0.3 to 1, 0.4 served
-best on seven public data sets (docs/estimators.md)."""
+"""The bandwidth "median" as a multiple of the median distance. Gradient descent needs narrower kernels than a full fit:
+among 0.3 to 1, 0.4 was best on seven public data sets (docs/estimators.md)."""
 
 MOST = 1000
-"""Points whose distances and relevance are looked at."""
+"""The number of points for distances and relevance."""
 
 SOME, SOME_PER_INPUT = 400, 10
-"""Points of a trial of the relevance, at least."""
+"""The number of points for a trial of the relevance: the larger of the first, and the second per input."""
 
 FEWER = 300
-"""Points whose distances tell the width of a pilot fit."""
+"""The number of points for the width of a pilot fit."""
 
 ROUNDS, LAST = 6, 2
-"""Pilot fits of the relevance, each with the factors that the one before has found; that one errs no less than another
-is no reason to stop. The last two of them look at all points where a trial has found factors on some."""
+"""The number of pilot fits of the relevance, each with the factors of the previous fit. The fits continue even if an
+error does not decrease. If a trial has already found factors on some points, only `LAST` fits on all points follow."""
 
 FAINTEST = 0.02
-"""The least relevance, of the greatest: an input without any would have an infinite length."""
+"""The smallest relevance, relative to the largest; with 0 the length of an input would be infinite."""
 
 FAR = 1000.0
-"""Of an input's deviation: values farther from its median are moved to there before the relevance is measured."""
+"""The largest distance from an input's median, in units of its deviation; farther values are clipped before the
+relevance is measured."""
 
 STRAYED = 1000.0
-"""A standard deviation this many times that of the middle nine tenths is one of few outliers; heavy tails, which are
-to keep theirs, come to some dozens."""
+"""If the standard deviation is more than this multiple of that of the middle nine tenths, a few outliers determine it.
+For heavy tails, which are kept, the multiple is a few dozen."""
 
 WIDER = tuple(2.0**k for k in range(1, 11))
 FACTORS = WIDER, tuple(0.5**k for k in range(1, 6))
-"""Multiples that "auto" tries of lengths, each way for as long as the next is better: data decide where that ends."""
+"""Multiples of lengths that "auto" tries, in each direction until the error increases."""
 
 DOUBLED, OTHER = 0.8, 0.9
-"""What the error must fall by to pay for lengths twice or half as long, and for another form: more data than the sample
-want narrower kernels than it does."""
+"""The factors by which the error must decrease to justify lengths twice or half as long, and another form; with more
+data than the sample, narrower kernels are better."""
 
 SLOW = 1.0
-"""Ridge of the fits that are tried, beside kappa(x, x) = 1: as far as a few passes by gradient descent come."""
+"""Ridge of the trial fits, for kappa(x, x) = 1; it corresponds to a few passes of gradient descent."""
 
 TRIED, WORK = 900, 8e7
-"""Samples that are tried at most, and the square of their number times the inputs."""
+"""The largest number of samples in a trial, and the largest square of it times the number of inputs."""
 
 FEWEST = 60
-"""Samples that nothing is tried on."""
+"""The smallest number of samples for a trial."""
 
 COSTLY = 400
-"""Inputs times outputs from which on the relevance takes too long to be tried."""
+"""The largest number of inputs times outputs for which the relevance is tried; beyond it a trial takes too long."""
 
 
 def checked(value: object) -> Bandwidth:
-    """Return a bandwidth as plain floats; ValueError where it is neither positive lengths nor a word."""
+    """Return a bandwidth as plain floats; raises ValueError if it is neither positive lengths nor a known word."""
     for word in WORDS:
         if isinstance(value, str) and value == word:
             return word
@@ -95,7 +96,7 @@ def numbers(bandwidth: Bandwidth, *own: float) -> Array:
     Raises
     ------
     ValueError
-        When the bandwidth is a word.
+        If the bandwidth is a word.
     """
     lengths = resolved_value("bandwidth", bandwidth, "kernel")
     if isinstance(lengths, tuple):
@@ -104,7 +105,7 @@ def numbers(bandwidth: Bandwidth, *own: float) -> Array:
 
 
 class Scaled(Protocol):
-    """A frozen dataclass that is a kernel of the distance between its points, Euclidean or of absolute differences."""
+    """A frozen dataclass: a kernel of the Euclidean distance between points, or of the sum of absolute differences."""
 
     bandwidth: Bandwidth
     absolute: ClassVar[bool]
@@ -114,10 +115,10 @@ class Scaled(Protocol):
 
 
 def resolved(kernel: Scaled, sample: Sample) -> Bandwidth:
-    """Return a kernel's bandwidth, or the numbers that its word stands for on a sample of the training data.
+    """Return a kernel's bandwidth, with a word resolved from a sample of the training data.
 
-    "median" is SHARE of the median distance, "relevance" the same of inputs times their relevance, and "auto" what
-    `tried` makes of it; that is remembered, since the runs of a comparison all ask for it.
+    "median" is SHARE times the median distance. "relevance" is SHARE times the median distance of inputs multiplied by
+    their relevance. "auto" is the result of `tried`, which is cached, because all runs of a comparison need it.
     """
     word = kernel.bandwidth
     if word == "median" or word == "relevance":
@@ -158,12 +159,12 @@ def written(lengths: Array) -> Bandwidth:
 
 
 def deviations(points: Array) -> Array:
-    """Compute how far each input spreads, (p,): its standard deviation, and 0 where it is constant.
+    """Compute the deviation of each input, (p,): its standard deviation; 0 for a constant input.
 
-    Where few values lie so far away that they decide the standard deviation, it is that of a normal distribution
-    whose middle nine tenths are as wide.
+    If a few distant values dominate the standard deviation, the deviation is that of a normal distribution with the
+    same width of the middle nine tenths.
     """
-    apart = points - points[0]  # exactly 0 where an input is constant, which a mean of rounded sums is not
+    apart = points - points[0]  # exactly 0 for a constant input, unlike the difference from a rounded mean
     found = np.asarray(apart.std(axis=0))
     low, high = np.quantile(apart, [0.05, 0.95], axis=0)
     middle = (high - low) / (2.0 * 1.645)
@@ -184,7 +185,7 @@ def median_distance(points: Array, absolute: bool = False, most: int = MOST) -> 
     absolute : bool
         Whether to sum absolute differences instead of taking the Euclidean distance.
     most : int
-        So many evenly spaced points are looked at where there are more.
+        The largest number of points to use; they are evenly spaced.
     """
     from scipy.spatial.distance import pdist
 
@@ -194,27 +195,27 @@ def median_distance(points: Array, absolute: bool = False, most: int = MOST) -> 
 
 
 def relevance(sample: Sample, first: Array | None = None, most: int = MOST) -> Array:
-    """Compute a factor for each input that says how strongly the targets depend on it, (p,).
+    """Compute a factor for each input, (p,), by the strength with which the targets depend on it.
 
     The factor is the root of the mean squared partial derivative, ``sqrt(mean_n sum_c (df_c / dx_k (x_n))^2)``, of a
-    Gaussian kernel ridge regression f on part of the sample. The first fit takes 1 / standard deviation for it, each
-    further one what the fit before gave: the diagonal form of recursive feature machines (Radhakrishnan, Beaglehole,
-    Pandit and Belkin, Science 2024). Of all fits the one counts whose leave-one-out error is least.
+    Gaussian kernel ridge regression f on part of the sample. The first fit uses the factors 1 / standard deviation, and
+    each further fit uses the factors of the previous fit: the diagonal form of recursive feature machines
+    (Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024). The fit of least leave-one-out error is returned.
 
     Parameters
     ----------
     sample : Sample
         Points and targets of the training data.
     first : Array, optional
-        Factors to go on from, (p,), such as those found on fewer points.
+        Initial factors, (p,), such as factors found on fewer points.
     most : int
-        So many evenly spaced points are looked at where there are more.
+        The largest number of points to use; they are evenly spaced.
     """
     chosen = spaced(len(sample.points), most)
     values = sample.values[chosen]
     width = _filled(deviations(sample.points[chosen]))
     unit = 1.0 / width
-    # Far from the origin the kernel's products would cancel, and an outlier's would swallow all others.
+    # Products of points far from the origin would cancel, and those of an outlier would dominate all others.
     points = sample.points[chosen] - np.median(sample.points[chosen], axis=0)
     np.clip(points, -FAR * width, FAR * width, out=points)
     factors = best = unit if first is None else first
@@ -233,27 +234,28 @@ def relevance(sample: Sample, first: Array | None = None, most: int = MOST) -> A
 def tried(
     usual: Form, sample: Sample, kernel: Scaled, share: Callable[[Array], float], multiples: Multiples = FACTORS
 ) -> Bandwidth:
-    """Choose lengths by the error of kernel ridge regression on rows that it was not fitted to.
+    """Choose lengths by the error of kernel ridge regression on held-out rows.
 
-    Tried are one length for all inputs, lengths in proportion to their deviations and to their relevance, the usual
-    width and multiples of it, a ridge of `SLOW` and two thirds of the rows. What the error would be of as many rows
-    again, if it fell as it does from half of them, is to be least, times ``DOUBLED^-|log2 factor|`` and over `OTHER`
-    where the form is not the usual one: narrow kernels gain more from further rows than wide ones. Unless the error
-    itself is less than the usual one's by more than the standard error of the difference, the usual lengths remain; of
-    classes the wrong rows must be fewer too, by more than the root of their number.
+    The candidates are one length for all inputs, lengths in proportion to the inputs' deviations, and lengths by their
+    relevance, each with the usual width and multiples of it. Each is fitted with the ridge `SLOW` on two thirds of the
+    rows. The cost of a candidate is the error extrapolated to twice as many rows, from the errors with half and with
+    all of them, since narrow kernels gain more from further rows. It is multiplied by ``DOUBLED^-|log2 factor|``, and
+    divided by `OTHER` for a form other than the usual one. The candidate of least cost is chosen only if its error is
+    below the usual lengths' error by more than the standard error of the difference. For classes the number of
+    misclassified rows must also decrease, by more than its square root.
 
     Parameters
     ----------
     usual : Form
-        What is taken where the rows do not clearly ask for something else.
+        The form that is taken unless another one is clearly better.
     sample : Sample
         Points and targets of the training data.
     kernel : Scaled
-        With any bandwidth.
+        The kernel, with any bandwidth.
     share : callable
-        The usual width of lengths (p,) or () in which the median distance is 1, as a share of them.
+        Returns the usual width as a multiple of lengths, (p,) or (), in which the median distance is 1.
     multiples : tuples of float
-        Other widths than the usual one that are tried.
+        The multiples of the usual width that are tried.
     """
     values = sample.values
     rows = spaced(len(values), min(TRIED, int((WORK / sample.points.shape[1]) ** 0.5)))
@@ -282,7 +284,7 @@ def tried(
 
 
 class _Attempt(NamedTuple):
-    """A multiple of lengths, the squared errors (m,) at the judged rows, and how many of these get another class."""
+    """A multiple of lengths, the squared errors (m,) at the held-out rows, and the number of misclassified rows."""
 
     form: Form
     factor: float
@@ -304,7 +306,7 @@ class _Trial:
         self.attempts: list[_Attempt] = []
 
     def judge(self, form: Form, lengths: Array, worth: float, multiples: Multiples) -> None:
-        """Try lengths, and perhaps multiples of them; costs are divided by the ``worth`` of the form."""
+        """Try lengths and multiples of them; costs are divided by the ``worth`` of the form."""
         first = self._attempt(form, 1.0, lengths, worth)
         for factors in multiples:
             best = first
@@ -314,7 +316,7 @@ class _Trial:
                     break
 
     def verdict(self, classes: bool) -> tuple[Form, float]:
-        """Return the form and the multiple of least cost; the first, unless they clearly err less."""
+        """Return the form and the multiple of least cost if its error is clearly smaller, otherwise the first."""
         first, best = self.attempts[0], min(self.attempts, key=lambda attempt: attempt.cost)
         gain = first.errors - best.errors
         clear = gain.mean() > gain.std() / np.sqrt(len(gain))
@@ -326,8 +328,7 @@ class _Trial:
     def _attempt(self, form: Form, factor: float, lengths: Array, worth: float) -> _Attempt:
         """Fit with one multiple.
 
-        As in `noise_ratio` nodes may have targets of their own: how much of the kernel is common to all is what serves
-        best.
+        As in `noise_ratio`, nodes may have different targets: the common share of the kernel is the one of least error.
         """
         kernel: Scaled = replace(self.kernel, bandwidth=written(factor * lengths))
         gram, across = kernel.cross(self.centers, self.centers), kernel.cross(self.points, self.centers)
@@ -378,11 +379,11 @@ def _derivatives(points: Array, values: Array) -> tuple[Array, float]:
     Array
         The fit's root mean squared partial derivatives, (p,).
     float
-        Its mean squared leave-one-out error.
+        The fit's mean squared leave-one-out error.
     """
     bandwidth = SHARE * median_distance(points, most=FEWER)
     gram = _gram(points, bandwidth)
-    # Of the inverse only the diagonal is wanted, the squared columns of the inverse factor: a third of the work.
+    # Only the diagonal of the inverse is needed, the squared column norms of the inverse factor: a third of the work.
     root = gram.copy(order="F")
     root.flat[:: len(root) + 1] += RIDGE
     root = lapack.dpotrf(root, lower=1, overwrite_a=1)[0]

@@ -1,10 +1,10 @@
-"""Compression budgets eps_t: how large an error, a Hilbert norm, each compression may make.
+"""Compression budgets eps_t: the largest error, a Hilbert norm, of each compression.
 
 A budget is ``start() -> state``, ``bound(step_size, state, batch_size) -> eps`` and ``next(state, order) -> state``;
-only the adaptive one has a state that changes. One that has ``compiled -> CompiledBudget`` besides takes part in
+only the adaptive budget has a state that changes. A budget with a property ``compiled -> CompiledBudget`` takes part in
 compiled steps.
 
-Where a node takes a smaller step than its schedule says, :func:`held` holds every budget to it.
+If a node takes a smaller step than its schedule, :func:`held` reduces every budget accordingly.
 """
 
 import math
@@ -57,7 +57,7 @@ class Epsilon(_Stateless):
     Parameters
     ----------
     epsilon : float
-        eps, not negative; 0 removes nothing but exact duplicates.
+        eps, nonnegative; 0 removes only exact duplicates.
     """
 
     epsilon: float
@@ -151,18 +151,18 @@ class Proportional(_Stateless):
 class PerSample(_Stateless):
     """A budget in units of the change by one sample: ``eps = a slope eta / b``.
 
-    One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and early on ``|l'|`` is about ``slope``. So
-    ``a`` is the share of a sample's first effect that a step may forget: a lone sample stays where
-    ``|l'| delta > a slope``, with delta its distance from the span of the dictionary. Whatever the batch size, about as
-    many points are kept.
+    One sample of a batch moves f by ``eta / b |l'| sqrt(kappa(x, x))``, and at the start ``|l'|`` is about ``slope``.
+    ``a`` is therefore the fraction of a sample's first effect that a step may forget. In a step on one sample the
+    sample stays if ``|l'| delta > a slope``, with its distance delta to the span of the dictionary. The number of
+    points depends little on the batch size.
 
     Parameters
     ----------
     per_sample : float
-        a, not negative; from 1 on nothing is learned.
+        a, nonnegative; with 1 or more nothing is learned.
     slope : float or "auto"
-        The size of the loss's derivative before anything is learned, positive: "auto" measures it on training data
-        (squared loss: twice the targets' standard deviation; logistic loss: 0.5).
+        The size of the loss's derivative at f = 0, positive. "auto" measures it on training data (squared loss: twice
+        the targets' standard deviation; logistic loss: 0.5).
     """
 
     per_sample: float = 0.2
@@ -198,12 +198,13 @@ class PerSample(_Stateless):
 
 @dataclass(frozen=True)
 class TargetOrder:
-    """A budget that steers the model order to a wanted value d: ``eps_t = alpha_t eta_t`` with (SPPPOT section V)
+    """A budget that adapts to a target model order d: ``eps_t = alpha_t eta_t`` with (SPPPOT section V)
     ``alpha_{t+1} = alpha_t (1 + max(min(gain (M_t - d), 0.1), -0.1))``.
 
-    The published gain counts points, whatever d: one point too few changes alpha by 0.1% a step, which takes hundreds
-    of steps to show where d is small. A gain of about ``0.3 / d`` moves alpha alike for every d. M stops below a d that
-    is too large: where new points lie in the span of the dictionary to working precision, alpha falls to ``smallest``.
+    The published gain does not depend on d: one point too few changes alpha by 0.1% per step, so that for small d
+    hundreds of steps pass before the order changes. A gain of about ``0.3 / d`` has a similar effect for every d. If d
+    is too large, M stays below it: new points then lie in the span of the dictionary to working precision, and alpha
+    falls to ``smallest``.
 
     Parameters
     ----------
@@ -212,10 +213,10 @@ class TargetOrder:
     alpha : float
         alpha_0, positive.
     gain : float
-        Relative change of alpha in a step for each point too many, positive; 0.001 as published.
+        Relative change of alpha per step for each point too many, positive; 0.001 in the paper.
     smallest, largest : float
-        The interval to which alpha is clipped, away from 0. While the dictionary fills, alpha falls by up to 10% a
-        step; ``smallest = alpha`` prevents that, and with it most of the overshoot of M that follows.
+        The interval to which alpha is clipped, above 0. While the dictionary fills, alpha falls by up to 10% per step.
+        ``smallest = alpha`` prevents this fall, and most of the overshoot of M that would follow.
     """
 
     target_order: int
@@ -258,7 +259,7 @@ class TargetOrder:
 
 
 SHARE_ROUNDING = 1e-9
-"""By what part two ways to compute the same eps may differ."""
+"""The relative rounding difference between two ways to compute the same eps."""
 
 
 @inline_always
@@ -267,8 +268,9 @@ def held(epsilon: float, whole: float, eta: float, planned: float) -> float:
 
         eps = min(bound(eta), eta / planned * bound(planned))
 
-    so that compression may undo no larger share of a damped step than of a whole one: an eps that does not fall with
-    the step would undo all of it. What falls in proportion, or faster, is ``bound(eta)``, with the same bits.
+    Compression may then undo at most the same fraction of a damped step as of a full step. An eps that does not
+    decrease with the step could undo the whole step. If ``bound`` decreases in proportion to the step, or faster, the
+    result is ``bound(eta)``, equal to the bit.
 
     Parameters
     ----------
@@ -282,7 +284,7 @@ def held(epsilon: float, whole: float, eta: float, planned: float) -> float:
 
 
 def begun(budget: Budget) -> float:
-    """Return a budget's state before the first step; raises ValueError for other values than numbers."""
+    """Return a budget's state before the first step; raises ValueError if it is no number."""
     return checked_number(budget.start(), -math.inf, f"{type(budget).__name__}.start", "a number")
 
 
@@ -292,20 +294,20 @@ def checked_bound(budget: Budget, *given: Any) -> float:
 
 
 def bound_at(budget: Budget, order: int, eta: float, state: float) -> float:
-    """Return eps, a Hilbert norm, of the next step; 0 while a budget steers to more points than ``order``."""
+    """Return eps, a Hilbert norm, of the next step; 0 if the budget aims at more points than ``order``."""
     return 0.0 if order < getattr(budget, "target_order", 0) else checked_bound(budget, eta, state)
 
 
 def bound_of_step(budget: Budget, eta: float, planned: float, state: float, batch_size: int) -> float:
-    """Return eps, a Hilbert norm, of a step of size ``eta`` where the schedule says ``planned``."""
+    """Return eps, a Hilbert norm, of a step of size ``eta`` if the schedule's step size is ``planned``."""
     epsilon = checked_bound(budget, eta, state, batch_size)
     if not eta < planned:
         return epsilon
     return float(held(epsilon, budget.bound(planned, state, batch_size), eta, planned))
 
 
-# What a budget computes, once more with the signatures of compiled steps: a call of a compiled function from Python
-# costs more than the formula.
+# The formulas of the budgets again, with the signatures of compiled steps: calling a compiled function from Python
+# takes longer than the formula.
 
 
 @njit_no_refcount

@@ -1,8 +1,8 @@
 """Measures of the dispersion of the loss u = l(f(x), y), which risk-aware learners add to its mean.
 
-A dispersion is a mean over samples, ``D = E[d(u, g)]``, where the center g is one number for all samples: the mean
-loss, which has to be tracked since it is an expectation inside another one (COLK example 1), or a threshold that is
-learned along with the function.
+A dispersion is a mean over samples, ``D = E[d(u, g)]``, with one center g for all samples. g is either the mean loss,
+which must be tracked because it is an expectation inside another expectation (COLK example 1), or a threshold that is
+learned together with the function.
 """
 
 import math
@@ -27,12 +27,12 @@ _NO_NUMBERS: Array = np.zeros(0)
 class Dispersion(Protocol):
     """A dispersion ``E[d(u, g)]`` of the loss u about a center g.
 
-    One that has ``compiled -> CompiledDispersion`` besides takes part in compiled rounds.
+    A dispersion with a property ``compiled -> CompiledDispersion`` takes part in compiled rounds.
     """
 
     @property
     def centered(self) -> bool:
-        """Whether g is the mean loss E[u] and d a function of u - g; otherwise g is a threshold of the dispersion's."""
+        """Whether g is the mean loss E[u] and d a function of u - g; otherwise g is a learned threshold."""
         ...
 
     def values(self, losses: Array, center: float) -> Array:
@@ -40,11 +40,11 @@ class Dispersion(Protocol):
         ...
 
     def slopes(self, losses: Array, center: float) -> Array:
-        """Differentiate d with respect to the loss u, (n,): (n,). Where ``centered``, minus that is dd/dg."""
+        """Differentiate d with respect to the loss u, (n,): (n,). If ``centered``, dd/dg is minus the result."""
         ...
 
     def descend(self, losses: Array, center: float, step: int) -> float:
-        """Return the threshold after step number ``step`` down its own gradient; where ``centered``, g as it is."""
+        """Return the threshold after gradient step number ``step``; if ``centered``, return g unchanged."""
         ...
 
 
@@ -97,7 +97,7 @@ def _softplus_slopes(numbers: Array, losses: Array, center: float, slopes: Array
 
 @cached_njit
 def _shortfall_slopes(numbers: Array, losses: Array, center: float, slopes: Array) -> None:
-    """Evaluate 1 / (1 - level) where u > g, else 0."""
+    """Evaluate 1 / (1 - level) if u > g, else 0."""
     for n in range(len(losses)):
         slopes[n] = 1.0 / (1.0 - numbers[0]) if losses[n] > center else 0.0
 
@@ -134,7 +134,7 @@ class _Centered(_Compiled):
     centered: ClassVar[bool] = True
 
     def descend(self, losses: Array, center: float, step: int) -> float:
-        """Return the center: the mean is tracked, not descended."""
+        """Return the center unchanged, because the mean is tracked by the learner."""
         return center
 
 
@@ -162,8 +162,8 @@ class Variance(_Centered):
 class CentralMoments(_Centered):
     """The sum of central moments of the loss, sum_q E[(u - E u)^q] (COLK eq. 46; SURVEY eq. 14).
 
-    The third moment makes it non-convex and unbounded from below, and the fourth makes gradients of large losses grow
-    as the seventh power of the residual under the squared loss.
+    The third moment makes the sum nonconvex and unbounded from below. With the fourth moment and the squared loss,
+    gradients grow as the seventh power of the residual.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class CentralMoments(_Centered):
 
     @cached_property
     def _numbers(self) -> Array:
-        """Which orders there are: 1 or 0 for each of 2, 3 and 4."""
+        """1 or 0 for each of the orders 2, 3 and 4, by whether it is included."""
         return np.array([float(order in self.orders) for order in (2, 3, 4)])
 
     def values(self, losses: Array, center: float) -> Array:
@@ -232,17 +232,17 @@ class Semivariance(_Centered, Ranged):
 class ConditionalValueAtRisk(_Compiled, Ranged):
     """The conditional value at risk, the mean of the loss where it is above its quantile at ``level``.
 
-    By Rockafellar and Uryasev (J. Risk 2, 2000) it is ``min_g g + E[(u - g)_+] / (1 - level)``, and the best threshold
-    g is the quantile. It is learned along by stochastic subgradient descent,
-    ``g <- g - s (1 - share above g / (1 - level))``.
+    It equals ``min_g g + E[(u - g)_+] / (1 - level)``, and the minimising threshold g is the quantile (Rockafellar and
+    Uryasev, J. Risk 2, 2000). g is learned by stochastic subgradient descent,
+    ``g <- g - s (1 - p / (1 - level))``, with the fraction p of losses above g.
 
     Parameters
     ----------
     level : float
         Between 0 and 1: 0.9 is the mean of the largest tenth of the losses.
     threshold_step : Schedule
-        s, positive, in the unit of the loss; a number or a schedule. Where it is constant the threshold goes on
-        wandering about the quantile by about as much.
+        s, positive, in the unit of the loss; a number or a schedule. With a constant s the threshold keeps fluctuating
+        around the quantile by about s.
     """
 
     level: float = 0.9

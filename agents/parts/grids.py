@@ -10,7 +10,7 @@ from kernelswarm.arrays import Array, Booleans
 from kernelswarm.refused_key import RefusedKey
 
 MOST_CELLS = 100_000
-"""More would ask for gigabytes where a kernel is evaluated between all of them and a dictionary."""
+"""The largest number of cells; with more, the kernel between all of them and a dictionary would take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Grid:
     low, high : tuple of float
         The corners of the box, one entry for each input, ``low < high``.
     cells : tuple of int
-        How many cells lie along each input, at least 1.
+        The number of cells along each input, at least 1.
 
     Examples
     --------
@@ -87,6 +87,6 @@ class Grid:
         return points
 
     def outside(self, points: Array) -> Booleans:
-        """Tell which of the ``points`` (n, p) lie outside the box: (n,)."""
+        """Return whether each of the ``points`` (n, p) lies outside the box: (n,)."""
         beyond = (points < np.array(self.low)) | (points > np.array(self.high))
         return np.asarray(beyond.any(axis=1), dtype=np.bool_)

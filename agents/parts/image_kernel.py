@@ -1,4 +1,4 @@
-"""A kernel of images: images are near if they look alike from a little farther away."""
+"""A kernel for images: the Gaussian kernel of their averages in overlapping windows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kernelswarm.refused_key import RefusedKey
 
 # The arithmetic of the kernel of images, compiled: averages in windows, and their kernel.
 #
-# Eight images are looked at together, pixel beside pixel, so that all loops go into vector registers whatever the size
-# of an image. No sum is over several images: each looks the same whichever others are in the call.
+# Eight images are processed together, with their pixels interleaved, so that all loops use vector registers for images
+# of any size. No sum runs over several images, so that the result for an image does not depend on the others.
 
 
 LEADING = 5
-"""Numbers before the windows: bandwidth, rows and columns of the images, rows and columns of windows."""
+"""The count of numbers before the windows: bandwidth, rows and columns of the images, rows and columns of windows."""
 
 
 @cached_njit
@@ -92,32 +92,33 @@ def images(numbers: ReadOnly, points: ReadOnly, centers: ReadOnly, values: Array
 
 
 ACROSS = 14
-"""Windows along the shorter side where it has as many pixels; MNIST's 28 are then two apart (docs/mnist.md)."""
+"""The number of windows along the shorter side, if it has as many pixels. For MNIST, with 28 pixels, windows are then
+two pixels apart (docs/mnist.md)."""
 
 REACH = 4.0
-"""Standard deviations beyond which a window sees nothing."""
+"""The number of standard deviations beyond which a window's weights are 0."""
 
 
 @dataclass(frozen=True)
 class Images:
     """Gaussian kernel of the averages of two grey images in overlapping windows, with values in [0, 1].
 
-    With u(x) the image's means under Gaussian windows whose centers are ``spacing`` pixels apart, scaled to norm 1, it
-    is exp(-||u(x) - u(y)||^2 / (2 bandwidth^2)). Windows have a standard deviation of half the spacing. So strokes that
-    lie a pixel apart are near each other, where pixels of their own would make them orthogonal, and brightness does not
-    count: the Euclidean distance of images (Wang, Zhang and Feng 2005), on a coarser grid. An image without light has
-    u = 0. As the Gaussian kernel of the image of a map it is positive semidefinite.
+    u(x) are the image's means under Gaussian windows whose centers are ``spacing`` pixels apart, scaled to norm 1. The
+    kernel is exp(-||u(x) - u(y)||^2 / (2 bandwidth^2)). Windows have a standard deviation of half the spacing.
+    Therefore strokes that are one pixel apart are close to each other, whereas as pixel vectors they would be
+    orthogonal, and brightness has no effect. This is the image Euclidean distance (Wang, Zhang and Feng 2005) on a
+    coarser grid. An image of zeros has u = 0. The kernel is positive semidefinite, as a Gaussian kernel of u(x).
 
     Parameters
     ----------
     shape
-        Rows and columns of the images; inputs are their pixels, row by row.
+        Rows and columns of the images; the inputs are the pixels, row by row.
     spacing
-        Pixels from one window's center to the next, of at least 1; "auto", the default, has 14 of them along the
-        shorter side, or as many as it has pixels.
+        Pixels from one window's center to the next, at least 1. "auto", the default, gives 14 windows along the shorter
+        side, or one per pixel if it has fewer pixels.
     bandwidth
-        Length scale s > 0 of u, two of which are at most 2 apart, or sqrt(2) where no pixel is negative; or "median",
-        the default, 0.4 of the median distance of training images.
+        Length scale s > 0 of u. Two values of u are at most 2 apart, or sqrt(2) if no pixel is negative. "median", the
+        default, is 0.4 times the median distance of training images.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class Images:
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
+        """The keys that still have to be resolved from data."""
         return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
 
     @property
@@ -154,7 +155,7 @@ class Images:
         return self.shape[0] * self.shape[1]
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
+        """Return the kernel with its bandwidth resolved from a sample of the data."""
         if not self.automatic:
             return self
         return replace(self, bandwidth=bandwidths.SHARE * bandwidths.median_distance(self.seen(sample.points)))

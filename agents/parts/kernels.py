@@ -1,4 +1,4 @@
-"""Kernels kappa(x, y), the similarity that decides which functions a node can learn.
+"""Kernels kappa(x, y), which determine the space of functions that a node can learn.
 
 A kernel is a frozen dataclass whose fields are the keys of the experiment file. Each call runs one compiled function
 with one small array of numbers, because a round evaluates a kernel between one sample and some twenty dictionary
@@ -25,18 +25,18 @@ from kernelswarm.ranges import resolved_value
 from kernelswarm.refused_key import RefusedKey
 
 LARGEST_DEGREE = 100
-"""Of a polynomial kernel."""
+"""The largest degree of a polynomial kernel."""
 
 
 class Kernel(Protocol):
     """A positive semidefinite function of two points, evaluated for all pairs of two sets of points.
 
-    A kernel that has ``compiled -> CompiledKernel`` besides is called as fast as compiled rounds are; others in Python.
+    A kernel with a property ``compiled -> CompiledKernel`` runs in compiled rounds; others are called in Python.
     """
 
     @property
     def supremum(self) -> float | None:
-        """Smallest bound on kappa(x, x) over all x, None when there is none."""
+        """The supremum of kappa(x, x) over all x, or None if it is unbounded."""
 
     def cross(self, points: Array, centers: Array) -> Array:
         """Evaluate kappa(points[i], centers[j]) for all pairs: (n, p) and (m, p) give (n, m)."""
@@ -63,10 +63,10 @@ class _Compiled(ABC):
 
 
 class _Scaled(_Compiled):
-    """A kernel of the distance between its points, measured in one length or in one for each input.
+    """A kernel of the distance between its points, with one length scale, or one for each input.
 
-    Each has ``compiled`` of its own: an inherited one does not count (`hands_over`), since a class that extends another
-    one may compute something else.
+    Each subclass defines ``compiled`` itself. An inherited property does not count (`hands_over`), because a class may
+    compute something different from its base class.
     """
 
     bandwidth: Bandwidth
@@ -82,7 +82,7 @@ class _Scaled(_Compiled):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
+        """The keys that still have to be resolved from data."""
         return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
 
     @property
@@ -91,7 +91,7 @@ class _Scaled(_Compiled):
         return len(self.bandwidth) if isinstance(self.bandwidth, tuple) else None
 
     def resolved(self, sample: Sample) -> Self:
-        """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
+        """Return the kernel with its bandwidth resolved from a sample of the data."""
         return replace(self, bandwidth=bandwidths.resolved(self, sample))  # type: ignore[type-var]
 
     def cross(self, points: Array, centers: Array) -> Array:
@@ -115,10 +115,11 @@ class Gaussian(_Scaled):
     Parameters
     ----------
     bandwidth
-        Length scale s > 0 in the unit of the inputs; the papers quote s^2. Or a list of lengths, one for each input:
-        distances are then those of ``x_k / s_k``. Or a word: "median", 0.4 of the median distance of training
-        points; "relevance", a length for each input, the shorter the more the targets depend on it; "auto", the
-        default, "median" unless multiples of it or lengths for each input err clearly less on held-out samples.
+        Length scale s > 0 in the unit of the inputs (the papers quote s^2), or a list with a length for each input,
+        which measures distances between the scaled inputs ``x_k / s_k``. "median" is 0.4 times the median distance of
+        training points. "relevance" is a length for each input, which is shorter if the targets depend more on the
+        input. "auto", the default, is "median", unless a multiple of it, or lengths for each input, have a clearly
+        smaller error on held-out samples.
 
     Examples
     --------
@@ -205,9 +206,9 @@ class Matern(_Scaled):
 class StudentT(_Scaled):
     """Student-t kernel (1 + r^2 / degrees)^(-(degrees + 1) / 2) with r = ||x - y|| / bandwidth, with values in [0, 1].
 
-    A mixture of gaussian kernels of many lengths, whose tail is a power: points far apart have something in common. It
-    is the rational quadratic kernel of alpha = (degrees + 1) / 2 (Rasmussen and Williams, eq. 4.19) and comes to the
-    gaussian one as degrees grow. SPPPOT section III names it.
+    It is a mixture of gaussian kernels of many lengths; its power-law tail correlates distant points. It is the
+    rational quadratic kernel with alpha = (degrees + 1) / 2 (Rasmussen and Williams, eq. 4.19), and tends to the
+    gaussian kernel as ``degrees`` grows. It is named in SPPPOT section III.
 
     Parameters
     ----------
@@ -241,19 +242,20 @@ class StudentT(_Scaled):
 class Trended(_Scaled):
     """Gaussian kernel plus a linear one: exp(-||x - y||^2 / (2 bandwidth^2)) + trend (1 + u.v) / (1 + p).
 
-    u and v are the points minus ``center``, over ``unit``. Its functions are an affine one plus a smooth remainder; far
-    from all samples the affine one remains.
+    u and v are the points minus ``center``, divided by ``unit``. Its functions are sums of an affine function and a
+    smooth remainder; far from all samples only the affine function remains.
 
     Parameters
     ----------
     bandwidth
-        As of the gaussian kernel.
+        As for the gaussian kernel.
     trend
-        Not negative: the variance of the affine function over that of the remainder. "auto", the default, is the most
-        likely of a few values on a sample of the data, as a Gaussian process, and 0 where none makes the data likelier.
+        The variance of the affine function divided by that of the remainder, nonnegative. "auto", the default, is the
+        value of largest Gaussian process likelihood among a few candidates on a sample of the data; 0 if none increases
+        the likelihood.
     center, unit
-        A number for each input; none stands for 0 and 1. With ``trend = "auto"`` they are the sample's means and
-        standard deviations by default.
+        A number for each input; empty stands for 0 and 1. With ``trend = "auto"`` the defaults are the sample's means
+        and standard deviations.
 
     Examples
     --------
@@ -296,7 +298,7 @@ class Trended(_Scaled):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word."""
+        """The keys that still have to be resolved from data."""
         return (*super().automatic, *(("trend",) if self.trend == "auto" else ()))
 
     @property
@@ -312,7 +314,7 @@ class Trended(_Scaled):
         return self.with_trend(trends.found(sample, plain.resolved))
 
     def with_trend(self, found: trends.Found) -> Self:
-        """Return the kernel with its words replaced by numbers; given numbers stay."""
+        """Return the kernel with its words replaced by the numbers found; numbers that were given do not change."""
         known = (self.center, self.unit) if self.center else (found.center, found.unit)
         return replace(self, bandwidth=found.bandwidth, trend=found.trend, center=known[0], unit=known[1])
 

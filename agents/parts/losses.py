@@ -1,4 +1,4 @@
-"""Losses l(f(x), y): their values, their derivatives with respect to f(x), and the prediction f(x) stands for.
+"""Losses l(f(x), y): their values, their derivatives with respect to f(x), and the prediction that f(x) represents.
 
 A learner moves along l'(f(x), y) kappa(x, .) (POLK eq. 17). `curvature` bounds the largest eigenvalue of the second
 derivative wherever it exists; it decides which step sizes are stable and scales the implicit step. At a kink the
@@ -34,9 +34,9 @@ Task = Literal["regression", "binary", "multiclass"]
 
 
 class Loss(Protocol):
-    """A convex function of the prediction; logistic losses have `probabilities` besides (`ProbabilisticLoss`).
+    """A convex function of the prediction; logistic losses also have `probabilities` (`ProbabilisticLoss`).
 
-    A loss that has ``compiled -> CompiledLoss`` besides is called as fast as compiled rounds are; others in Python.
+    A loss with a property ``compiled -> CompiledLoss`` runs in compiled rounds; others are called in Python.
     """
 
     @property
@@ -52,7 +52,7 @@ class Loss(Protocol):
         """Whether the second derivative is exactly `curvature` times the identity."""
 
     def outputs(self, targets: int, classes: int | None) -> int:
-        """Return C for data with that many target columns and classes; ValueError where the loss does not fit."""
+        """Return C for data with these numbers of target columns and classes; ValueError if the loss does not fit."""
 
     def values(self, predictions: Array, targets: Array) -> Array:
         """Evaluate the loss: (n, C) and (n, q) give (n,)."""
@@ -65,14 +65,14 @@ class Loss(Protocol):
 
 
 class ConstantLoss(Loss, Protocol):
-    """A loss whose best constant prediction has a closed form; that of other losses is searched for."""
+    """A loss whose best constant prediction has a closed form; for other losses it is found by a search."""
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the prediction (C,) of least mean loss on targets (n, q), n >= 1; C = outputs."""
 
 
 class ProbabilisticLoss(Loss, Protocol):
-    """A loss whose predictions stand for class probabilities."""
+    """A loss whose predictions represent class probabilities."""
 
     def probabilities(self, predictions: Array) -> Array:
         """Return the probability of each class: (n, C) gives (n, classes)."""
@@ -80,18 +80,18 @@ class ProbabilisticLoss(Loss, Protocol):
 
 @runtime_checkable
 class CurvedLoss(Protocol):
-    """A loss that says of every sample how curved it is there, for second-order steps."""
+    """A loss with a separate curvature for each sample, for second-order steps."""
 
     def curvatures(self, predictions: Array, targets: Array) -> Array:
         """Return r, positive and at most `curvature`, (n,).
 
-        Steps of ``-l' / r`` on the predictions must not raise the loss. The second derivative itself does not do: where
-        a class is wrong beyond doubt it is next to 0.
+        Steps of ``-l' / r`` on the predictions must not increase the loss. The second derivative itself does not
+        satisfy this: it is almost 0 for a sample that is clearly misclassified.
         """
 
 
 def curvatures_of(loss: Loss, predictions: Array, targets: Array) -> Array:
-    """Return the curvature of each sample, (n,): the bound for all where the loss does not say."""
+    """Return the curvature of each sample, (n,); for losses without ``curvatures`` it is the common bound."""
     if fulfils(loss, CurvedLoss):
         return loss.curvatures(predictions, targets)
     return np.full(len(predictions), loss.curvature)
@@ -99,7 +99,7 @@ def curvatures_of(loss: Loss, predictions: Array, targets: Array) -> Array:
 
 @runtime_checkable
 class IntegratedLoss(Protocol):
-    """A loss whose risk has the integral of the prediction over a box in it, the same for all samples."""
+    """A loss whose risk contains the integral of the prediction over a box, the same for all samples."""
 
     @property
     def grid(self) -> Grid | None:
@@ -107,7 +107,7 @@ class IntegratedLoss(Protocol):
 
 
 def grid_of(loss: Loss) -> Grid | None:
-    """Return the grid that a loss's integral is estimated on; None for losses that are sums over samples."""
+    """Return the grid for a loss's integral; None for losses without an integral."""
     return loss.grid if fulfils(loss, IntegratedLoss) else None
 
 
@@ -137,7 +137,7 @@ class _Compiled(ABC):
 class _Curved(_Compiled):
     """A loss whose curvature differs from sample to sample."""
 
-    _bends: ClassVar[tuple[Compiled]]  # in a tuple, since it would become a method else
+    _bends: ClassVar[tuple[Compiled]]  # in a tuple, so that it does not become a method
 
     def curvatures(self, predictions: Array, targets: Array) -> Array:
         """Return r of a quadratic that touches the loss at each prediction: (n, C) and (n, q) give (n,)."""
@@ -152,7 +152,7 @@ class _Regression(_Compiled):
     task: ClassVar[Task] = "regression"
 
     def outputs(self, targets: int, classes: int | None) -> int:
-        """Return the number of target columns; ValueError when the targets are classes."""
+        """Return the number of target columns; ValueError if the targets are classes."""
         if classes is not None:
             raise ValueError(
                 f"loss {_name(self)} predicts numbers, but the targets are {classes} classes: "
@@ -179,7 +179,7 @@ class _Binary(_Compiled):
         return 1
 
     def decide(self, predictions: Array) -> Array:
-        """Return class index 1 where the prediction is positive, else 0: (n, 1) gives (n, 1)."""
+        """Return class index 1 for positive predictions, else 0: (n, 1) gives (n, 1)."""
         return (predictions > 0.0).astype(np.float64)
 
 
@@ -196,7 +196,7 @@ class _Multiclass(_Compiled):
         return classes
 
     def decide(self, predictions: Array) -> Array:
-        """Return the index of the largest output, the lowest of equal ones: (n, C) gives (n, 1)."""
+        """Return the index of the largest output, the lowest index if several are equal: (n, C) gives (n, 1)."""
         classes: Array = predictions.argmax(axis=1).astype(np.float64)[:, np.newaxis]
         return classes
 
@@ -241,7 +241,7 @@ class Absolute(_Regression):
 
 @dataclass(frozen=True)
 class Huber(_Regression, _Curved):
-    """Huber loss, over c: r^2 / 2 where ``|r| <= threshold``, else ``threshold (|r| - threshold / 2)``, r = f_c - y_c.
+    """Huber loss, sum over c: r^2 / 2 if ``|r| <= threshold``, else ``threshold (|r| - threshold / 2)``, r = f_c - y_c.
 
     The derivative is r clipped to [-threshold, threshold]; the second derivative is 1 inside and 0 outside.
 
@@ -306,7 +306,7 @@ class Logistic(_Binary, _Curved):
 
 @dataclass(frozen=True)
 class Hinge(_Binary):
-    """Hinge loss max(0, 1 - s f) with the sign s = -1 or +1 of the class, derivative -s where s f < 1, else 0."""
+    """Hinge loss max(0, 1 - s f) with the sign s = -1 or +1 of the class, derivative -s if s f < 1, else 0."""
 
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
@@ -327,8 +327,8 @@ class Hinge(_Binary):
 class MulticlassLogistic(_Multiclass, _Curved):
     """Multi-class logistic loss log(sum_c exp(f_c)) - f_y (POLK eq. 28), derivative softmax(f) - e_y.
 
-    The second derivative diag(q) - q q', q = softmax(f), has no eigenvalue above 1/2, which is reached where two
-    classes share all the probability (Bohning, Ann. Inst. Stat. Math. 44, 1992).
+    The eigenvalues of the second derivative diag(q) - q q', q = softmax(f), are at most 1/2; this bound is reached if
+    two classes have the probability 1/2 each (Bohning, Ann. Inst. Stat. Math. 44, 1992).
     """
 
     curvature: ClassVar[float] = 0.5
@@ -356,7 +356,7 @@ class MulticlassLogistic(_Multiclass, _Curved):
 class MulticlassHinge(_Multiclass):
     """Multi-class hinge loss max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26), derivative e_r - e_y.
 
-    The derivative is 0 where the margin f_y - f_r is at least 1; among equally good wrong classes r is the lowest.
+    The derivative is 0 if the margin f_y - f_r is at least 1; among wrong classes with equal values r is the lowest.
     """
 
     curvature: ClassVar[float] = 0.0
@@ -370,7 +370,7 @@ class MulticlassHinge(_Multiclass):
         return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
-        """Return e_k for the class k that most samples have, 0 where none has half of them, (C,).
+        """Return e_k for the most frequent class k, or 0 if no class has half of the samples, (C,).
 
         With d in [0, 1] between the two largest values the mean loss is at least ``p_k (1 - d) + (1 - p_k) (1 + d)``,
         which ``d e_k`` attains.
@@ -478,11 +478,11 @@ class SquaredHinge(Hinge):
     _formulas = (_values, _derivatives)
 
     def curvatures(self, predictions: Array, targets: Array) -> Array:
-        """Return 2 within the margin and next to nothing beyond it: (n, 1) and (n, 1) give (n,)."""
+        """Return 2 within the margin and almost 0 beyond it: (n, 1) and (n, 1) give (n,)."""
         return _for_each(_curvatures, predictions, targets)
 
     def offers(self, predictions: Array, targets: Array) -> Array:
-        """Return 1 where s f < 1/2, as of two classes of one output each, else 0: (n, 1) and (n, 1) give (n,)."""
+        """Return 1 if s f < 1/2, as for two classes with one output each, else 0: (n, 1) and (n, 1) give (n,)."""
         return _for_each(_offers, predictions, targets)
 
     @property
@@ -499,8 +499,8 @@ class SquaredHinge(Hinge):
 class MulticlassSquaredHinge(MulticlassHinge):
     """Squared hinge loss of each class against the others, sum_c max(0, 1 - s_c f_c)^2.
 
-    s_c is +1 for the sample's class and -1 for all others (one versus the rest). Points are offered where the hinge
-    loss has a derivative: where the best wrong class comes within 1 of the right one.
+    s_c is +1 for the sample's class and -1 for all others (one versus the rest). A sample is offered to the dictionary
+    if the multi-class hinge loss has a nonzero derivative: if the best wrong class is within 1 of the right class.
     """
 
     curvature: ClassVar[float] = 2.0
@@ -508,11 +508,11 @@ class MulticlassSquaredHinge(MulticlassHinge):
     _formulas = (_values, _derivatives)
 
     def curvatures(self, predictions: Array, targets: Array) -> Array:
-        """Return 2 where some class is within its margin and next to nothing elsewhere: (n, C), (n, 1) give (n,)."""
+        """Return 2 if a class is within its margin, otherwise almost 0: (n, C) and (n, 1) give (n,)."""
         return _for_each(_curvatures, predictions, targets)
 
     def offers(self, predictions: Array, targets: Array) -> Array:
-        """Return 1 where f_y - f_r < 1, r the best wrong class, else 0: (n, C) and (n, 1) give (n,)."""
+        """Return 1 if f_y - f_r < 1, with the best wrong class r, else 0: (n, C) and (n, 1) give (n,)."""
         return _for_each(_offers, predictions, targets)
 
     @property
@@ -521,23 +521,23 @@ class MulticlassSquaredHinge(MulticlassHinge):
         return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures, _offers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
-        """Return each class's frequency less that of all others, (C,)."""
+        """Return each class's frequency minus that of all other classes, (C,)."""
         counts = np.bincount(targets[:, 0].astype(np.int64), minlength=outputs)
         return 2.0 * counts / len(targets) - 1.0
 
 
-# Which samples second-order steps offer to the dictionary as points: a loss may say so.
+# The samples that second-order steps offer to the dictionary; a loss may restrict them.
 
 
 @runtime_checkable
 class OfferingLoss(Protocol):
-    """A loss that says which samples are worth a point of their own."""
+    """A loss that selects the samples that may become dictionary points."""
 
     def offers(self, predictions: Array, targets: Array) -> Array:
-        """Return 1 for a sample that is offered to the dictionary and 0 for one that is not, (n,).
+        """Return 1 for each sample that is offered to the dictionary, and 0 for others, (n,).
 
-        A sample that is not offered counts in all else: it moves the weights of the points that there are. One with a
-        derivative of 0 is never offered.
+        A sample that is not offered still updates the weights of the existing points. A sample with a derivative of 0
+        is never offered.
         """
 
 

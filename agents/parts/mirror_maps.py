@@ -1,7 +1,7 @@
-"""Mirror maps: how a function f is had from the dual function z that a learner moves, ``f = grad psi*(z)`` pointwise.
+"""Mirror maps, which turn the dual function z of a learner into the function ``f = grad psi*(z)`` pointwise.
 
-z lies in the Hilbert space, where steps are taken and compressed; f need not. What f may be, positive for one, is
-decided by the map (SPPPOT section III).
+Steps and compression act on z in the Hilbert space; f need not be in this space. The map determines the range of f, for
+example positive values (SPPPOT section III).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 class MirrorMap(Protocol):
     """A strictly increasing function of one number, from dual values to values.
 
-    A map that has ``compiled -> CompiledMirrorMap`` besides takes part in compiled rounds.
+    A map with a property ``compiled -> CompiledMirrorMap`` takes part in compiled rounds.
     """
 
     @property
@@ -77,7 +77,7 @@ class KullbackLeibler:
     slope: ClassVar[float | None] = None
 
     def values(self, duals: Array) -> Array:
-        """Compute exp(z); infinite where that overflows, which the node that evaluates takes for divergence."""
+        """Compute exp(z); an overflow gives infinity, which the evaluating node reports as divergence."""
         values = np.empty(duals.shape)
         sole(_exponential, MIRROR)(_NO_NUMBERS, np.ascontiguousarray(duals), values)
         return values

@@ -382,7 +382,7 @@ def kernel_diagonal(kernel: Kernel, points: Array) -> Array:
 
 
 def compares_alike(learner: Any) -> bool:
-    """Tell whether entries have the same bits whichever others are computed with them, as compiled kernels' do."""
+    """Return whether entries have the same bits whichever others are computed with them, as compiled kernels' do."""
     return not hasattr(learner, "kernel") or hands_over(learner.kernel)
 
 

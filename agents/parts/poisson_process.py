@@ -37,25 +37,24 @@ def _derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Arr
 class PoissonProcess:
     """Negative log-likelihood of a Poisson process, -log f(x) plus the integral of f over the box (SPPPOT eq. 27).
 
-    A sample's own part is ``-e log f(x)``, where the target e counts the events that it stands for, 1 as a rule. The
-    integral is the same for all samples: it is in the risk that is measured and, estimated on the grid, in the steps
-    of learners that integrate (`spppot`). Averaged over the samples its minimum is the density, which integrates to
-    one.
+    The part of a sample is ``-e log f(x)``; the target e is the number of events at the sample, usually 1. The integral
+    is the same for all samples. It is part of the measured risk and, estimated on the grid, of the steps of learners
+    that integrate (`spppot`). The minimiser of the mean over the samples is the density, which integrates to one.
 
     Parameters
     ----------
     low, high : tuple of float
-        The corners of the box that all points lie in, one entry for each input.
+        The corners of the box that contains all points, one entry for each input.
     cells : tuple of int
-        The grid of the integral: how many cells along each input.
+        The number of cells of the integral's grid along each input.
     floor : float
-        Values of f below this small positive number leave the logarithm along its tangent, so that the loss is finite
-        where f is 0 or negative, with the derivative ``-e / floor``. No part of the published method.
+        A small positive number. For f below it the logarithm is replaced by its tangent, with the derivative
+        ``-e / floor``, so that the loss is finite for zero or negative f. It is not part of the published method.
 
     Attributes
     ----------
     curvature : float
-        0, which leaves this loss explicit in implicit steps: its second derivative e / f^2 has no useful bound.
+        0, so that this loss stays explicit in implicit steps: its second derivative e / f^2 has no useful bound.
     """
 
     low: tuple[float, ...] = (0.0,)

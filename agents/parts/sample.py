@@ -1,4 +1,4 @@
-"""A sample of the training data, from which the words in a learner's configuration become numbers."""
+"""A sample of the training data, from which the words in a learner's configuration are resolved."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from kernelswarm.arrays import Array
 
 
 RIDGES = np.logspace(-8.0, 2.0, 41)
-"""Candidate ratios of noise to signal, a factor of 1.8 apart: steps go with the root of the ratio."""
+"""Candidate ratios of noise to signal, a factor of 1.8 apart; step sizes depend on the root of the ratio."""
 
 USUAL, DOUBT = 0.1, 3.0
-"""Mean and deviation of the prior of log r. A few dozen samples outweigh it, unless they are so far apart for the
-kernel that noise cannot be separated from a function of that roughness."""
+"""Median of the prior of r, and standard deviation of log r. A few dozen samples outweigh the prior, unless they are so
+far apart in the kernel that noise cannot be distinguished from a rough function."""
 
 SHARED = (1.0, 0.5, 0.0)
-"""Candidate shares of the function that all nodes have in common: from one target to one of each node's own."""
+"""Candidate shares of the function that all nodes have in common; 1 is a common target, 0 a separate one per node."""
 
 OWN = np.array([0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
-"""Shares of the function that are each node's own; their likelihood is interpolated between these."""
+"""Shares of the function that are individual to each node; the likelihood is interpolated between these."""
 
 COMMON = 0.5
-"""What is believed beforehand of one target for all; beyond it all shares are as likely."""
+"""The prior probability of a common target; all positive individual shares are equally likely a priori."""
 
 LEADING, SPANNED = 500, 1e-9
-"""The most eigenvectors that are looked at for shares, of each node as many; where an eigenvalue of n samples is at
-most n times the latter, no function is learned."""
+"""The largest number of eigenvectors used to estimate shares, divided equally among nodes; and the threshold, as a
+multiple of the number n of samples, below which an eigenvalue's direction contains only noise."""
 
 
 def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tuple[float, float]:
-    """Compute the ratio of the noise's variance to that of the function beneath it, most likely for a Gaussian process.
+    """Estimate the ratio of noise variance to signal variance by the likelihood of a Gaussian process.
 
-    With K the Gram matrix in units of its mean diagonal, and S_nm = 1 for two samples of one node, else 0, since nodes
-    may have targets of their own, the values are taken to be drawn from
+    Let K be the Gram matrix in units of its mean diagonal, and S_nm = 1 for two samples of one node, else 0, since
+    nodes may have different targets. The values are modelled by
 
         N(0, a (C + r I))        C_nm = K_nm (t + (1 - t) S_nm)
 
-    and a, r and t are those that maximise the likelihood (type II maximum likelihood; Rasmussen and Williams 2006,
-    eq. 5.8) times a log-normal belief about r, r and t on a grid and a in closed form. Other than a leave-one-out error
-    it does not count as noise what more samples would show.
+    The parameters a, r and t maximise the likelihood (type II maximum likelihood; Rasmussen and Williams 2006, eq. 5.8)
+    times a log-normal prior of r; r and t are searched on a grid, and a has a closed form. Unlike a leave-one-out
+    error, r does not include the part of the function that more samples would reveal.
 
-    What was found is remembered: the runs of a comparison all ask for the noise of one sample.
+    Results are cached, because all runs of a comparison need the noise of the same sample.
 
     Parameters
     ----------
@@ -65,24 +65,24 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     Returns
     -------
     float
-        r, of the process: the ridge in samples, between the ends of `RIDGES`.
+        r, the ridge in units of samples, within the range of `RIDGES`.
     float
-        The variance a r of the noise as a share of the targets' variance, in [0, 1]; 0 where all targets are equal.
+        The noise variance a r as a fraction of the targets' variance, in [0, 1]; 0 if all targets are equal.
     """
     found: tuple[float, float] = _remembered(_most_likely, gram, values, owners)
     return found
 
 
 def difference_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> float:
-    """Compute how much of the functions beneath the values is each node's own, over the noise.
+    """Estimate the ratio of the nodes' individual parts of the function to the noise.
 
-    With the process of :func:`noise_ratio`, u = 1 - t is the share that nodes do not have in common. It has a belief of
-    its own: that it is 0 is as likely as all of (0, 1], and there all values are as likely. The result is the mean of
-    u / r under the posterior of u, r at each u the most likely one. So doubt counts as a difference: few samples, or
-    noisy ones, do not show that targets are the same.
+    In the process of :func:`noise_ratio`, u = 1 - t is the share that nodes do not have in common. Its prior has the
+    probability 1/2 at u = 0, and is uniform on (0, 1] otherwise. The result is the mean of u / r under the posterior of
+    u, with the most likely r for each u. Uncertainty therefore counts as a difference: few or noisy samples do not show
+    that targets are equal.
 
-    Each node's samples are turned into the leading eigenvectors of their own Gram matrix. What these leave is noise
-    alone, and what is left to decompose is as large as the functions are rich.
+    Each node's samples are projected on the leading eigenvectors of their own Gram matrix. The remainder contains only
+    noise, and the matrix to decompose is as small as the number of these eigenvectors.
 
     Parameters
     ----------
@@ -97,17 +97,17 @@ def difference_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -
 
 
 def errors_left_out(gram: Array, values: Array, ridge: float) -> int:
-    """Count the samples whose class kernel ridge regression on all others gets wrong.
+    """Count the samples that are misclassified by kernel ridge regression on all other samples.
 
-    The leave-one-out residual has the closed form ``[inv(K + r I) Y]_n / [inv(K + r I)]_nn``. What was found is
-    remembered, as by :func:`noise_ratio`.
+    The leave-one-out residual has the closed form ``[inv(K + r I) Y]_n / [inv(K + r I)]_nn``. Results are cached, as in
+    :func:`noise_ratio`.
 
     Parameters
     ----------
     gram : Array
         Inner products of the directions in which a learner moves, (n, n).
     values : Array
-        Centred targets, (n, C), the largest at the class.
+        Centred targets, (n, C); the largest entry of a row is at the sample's class.
     ridge : float
         r in units of the mean of the diagonal.
     """
@@ -180,8 +180,8 @@ def _by_node(
     Returns
     -------
     tuple
-        The eigenvectors (n, N), 0 at other nodes' samples; the node of each, (N,); the number of directions in which no
-        function reaches, and the values' sum of squares there.
+        The eigenvectors (n, N), 0 at other nodes' samples; the node of each, (N,); the number of directions that
+        contain only noise, and the values' sum of squares in these directions.
     """
     nodes = np.unique(owners)
     most, columns, owning, rest, noise = max(1, LEADING // len(nodes)), [], [], 0, 0.0
@@ -200,9 +200,9 @@ def _by_node(
 
 
 def surprises_by_ridge(matrix: Array, values: Array, rest: int = 0, noise: float = 0.0) -> tuple[Array, Array]:
-    """Compute twice the negative logarithm of likelihood times belief for each r of `RIDGES`, and each's amplitude a.
+    """Compute twice the negative log of likelihood times prior for each r of `RIDGES`, and the amplitude a for each.
 
-    ``rest`` more values of each output have the sum of squares ``noise``, and the process does not reach them.
+    ``rest`` further values of each output, with the sum of squares ``noise``, contain only noise.
     """
     forms, logarithms = _ridged(matrix, values)
     count, outputs = len(values) + rest, values.shape[1]
@@ -214,7 +214,8 @@ def surprises_by_ridge(matrix: Array, values: Array, rest: int = 0, noise: float
 def _ridged(matrix: Array, values: Array) -> tuple[Array, Array]:
     """Compute tr(Y' inv(A + r I) Y) and log det(A + r I) for each r of `RIDGES`, A symmetric and positive semidefinite.
 
-    With A = Q T Q', T tridiagonal, both take O(n) steps a ridge. T takes three eighths of the time of eigenvectors.
+    With a tridiagonal T, A = Q T Q', both take O(n) per ridge. Computing T takes three eighths of the time of
+    eigenvectors.
 
     Parameters
     ----------
@@ -246,20 +247,20 @@ def _turned_back(reflectors: Array, scales: Array, values: Array) -> Array:
 
 
 RIDGE = 0.1
-"""Ridge of the pilot fit, relative to kappa(x, x); between 0.01 and 1 it hardly matters to an error rate."""
+"""Ridge of the pilot fit, relative to kappa(x, x); from 0.01 to 1 it has little effect on an error rate."""
 
 PILOT = 500
-"""Points of the pilot fit: its cost grows with their cube, 20 milliseconds for these."""
+"""The number of points of the pilot fit; its time grows with the cube, and is 20 milliseconds for these."""
 
 
 FIRST_SHARE = 0.4
-"""Of the way to a sample's target without noise that its step goes, see `Auto`."""
+"""The fraction of the error that a step corrects at its sample without noise; see `Auto`."""
 
 ROWS = 1000
-"""Number of points used for the difference of nodes: up to an eighth of a second."""
+"""The number of points used for the difference of nodes, which takes up to an eighth of a second."""
 
 FEW = 16
-"""Points whose Gram matrix costs little more than the call for it."""
+"""The number of points whose Gram matrix takes little longer than the call itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,31 +270,31 @@ class Sample:
     Parameters
     ----------
     points, targets : Array
-        (n, p) and (n, q), n >= 1; the samples of a node one after the other, so that neighbouring rows make a batch.
+        (n, p) and (n, q), n >= 1; the samples of a node are consecutive, so that neighbouring rows form a batch.
     loss : Loss
         The learner's loss.
     outputs : int
-        C.
+        C, the number of outputs.
     batch_size : int
-        b, the samples of a step.
+        b, the number of samples per step.
     gram : callable
-        The inner products of a learner's directions of steps: points (m, p) give (m, m), kappa for kernel learners.
+        The inner products of the learner's step directions: points (m, p) give (m, m); kappa for kernel learners.
     owners : Array, optional
-        The node that each sample belongs to, (n,); all to one where left out.
+        The node of each sample, (n,); a single node by default.
     diagonal : callable, optional
-        The diagonal of ``gram`` alone, (m, p) to (m,); asked for point by point where left out.
+        The diagonal of ``gram`` alone, (m, p) to (m,); by default it is computed from small Gram matrices.
     on_trial : bool
-        Whether the learner's function is to predict the targets, and with one kernel.
+        Whether the learner's function predicts the targets with one kernel, so that kernels can be compared by errors.
     multiples : bool
-        Whether multiples of a kernel's width are worth a trial; a learner with kernels of several widths finds them.
+        Whether to try multiples of a kernel's width; False for learners that mix kernels of several widths.
     steps : int
-        How many steps the learner takes in a round: one for each of V nodes where it learns from all of them.
+        The number of steps per round; V for a learner that takes one step for each of V nodes.
     settles : bool
-        Whether its steps may be larger at first: not where it divides by their size.
+        Whether the first steps may be larger; False for a learner that divides by its step size.
     certain : bool
-        Whether pulls move the learner as far as samples do: whether it knows how certain it is.
+        Whether pulls count like samples, for learners with posterior variances.
     neighbors : float
-        The mean number of a node's neighbours.
+        The mean number of neighbours per node.
     """
 
     points: Array
@@ -313,7 +314,7 @@ class Sample:
 
     @property
     def tells(self) -> bool:
-        """Whether errors on held-out targets tell which kernel suits; of events, which have none, they do not."""
+        """Whether kernels can be compared by errors on held-out targets; False for events, which have no targets."""
         return self.on_trial and not isinstance(self.loss, IntegratedLoss)
 
     @property
@@ -322,7 +323,7 @@ class Sample:
 
     @cached_property
     def values(self) -> Array:
-        """The targets of a pilot fit, (n, C'): centred targets, of classes centred indicators."""
+        """The targets of a pilot fit, (n, C'): centred targets, or centred class indicators."""
         targets = self.targets
         if self.classes:
             targets = (targets == np.unique(targets)).astype(np.float64)
@@ -333,7 +334,7 @@ class Sample:
     def spread(self) -> float:
         """The scale of the targets: their standard deviation, ``sqrt(mean ||y - mean y||^2)``.
 
-        Where all targets are equal it is their distance from 0, and 1 where that is 0 too.
+        If all targets are equal, it is their distance from 0, or 1 if that is 0 too.
         """
         found = float(np.sqrt(np.mean(np.sum(self.values**2, axis=1))))
         if found > 0.0 or self.classes:
@@ -342,10 +343,10 @@ class Sample:
 
     @cached_property
     def slope(self) -> float:
-        """The size of the loss's derivative before anything is learned, ``sqrt(mean ||l'(c, y)||^2)``.
+        """The size of the loss's derivative at the start of learning, ``sqrt(mean ||l'(c, y)||^2)``.
 
-        c is 0 for classes and the mean of the targets for numbers, since what is far from 0 in all of them is learned
-        at once. Squared loss: twice the targets' standard deviation.
+        c is 0 for classes and the mean of the targets for numbers, because a common offset of the targets is learned
+        quickly. For the squared loss it is twice the targets' standard deviation.
         """
         center = np.zeros(self.outputs)
         if not self.classes and np.any(self.values):
@@ -364,21 +365,21 @@ class Sample:
 
     @property
     def unit(self) -> float:
-        """The size of a difference of functions that matters: `spread`; 1 for classes and for events."""
+        """The scale of differences between functions: `spread`; 1 for classes and for events."""
         return 1.0 if self.classes or isinstance(self.loss, IntegratedLoss) else self.spread
 
     @property
     def typical_curvature(self) -> float:
-        """The loss's slope over the spread of the targets, 2 for the squared loss in every unit.
+        """The loss's slope divided by the spread of the targets: 2 for the squared loss in any unit.
 
-        A straight line from f = 0 to the targets has about this second derivative, also where the loss has none. 2 for
-        classes and for events.
+        It is about the second derivative of a parabola that connects f = 0 with the targets, also for losses without a
+        second derivative. It is 2 for classes and for events.
         """
         return 2.0 if self.classes or isinstance(self.loss, IntegratedLoss) else self.slope / self.spread
 
     @cached_property
     def largest_gain(self) -> float:
-        """The largest move of the function at a sample for a weight of 1 there: the largest kappa(x, x)."""
+        """The largest kappa(x, x): the largest change of f at a sample for a weight of 1 there."""
         return float(self._gains.max()) if len(self.points) else 1.0
 
     @cached_property
@@ -388,17 +389,17 @@ class Sample:
 
     @property
     def gain(self) -> float:
-        """The kappa(x, x) that steps are relative to: the mean, and at least two fifths of the largest.
+        """The kappa(x, x) by which step sizes are scaled: the mean, but at least two fifths of the largest.
 
-        It is kappa(x, x) where that is the same everywhere. Elsewhere how far steps carry noise goes with the mean, as
-        of least mean squares (Widrow and Hoff), and a step of two fifths of the way at one of this size is all the way,
-        and no further, at the largest.
+        If kappa(x, x) is constant, it is that constant. Otherwise the noise in steps is proportional to the mean, as
+        for least mean squares (Widrow and Hoff). A step that corrects two fifths of the error for this kappa(x, x)
+        corrects at most the whole error for the largest kappa(x, x).
         """
         return max(self.mean_gain, FIRST_SHARE * self.largest_gain)
 
     @cached_property
     def _gains(self) -> Array:
-        """kappa(x, x) of each sample, (n,); where nothing says it, from Gram matrices of a few neighbours at a time."""
+        """kappa(x, x) of each sample, (n,); without ``diagonal``, from Gram matrices of a few samples at a time."""
         if self.diagonal is not None:
             return self.diagonal(self.points)
         starts = range(0, len(self.points), FEW)
@@ -406,10 +407,10 @@ class Sample:
 
     @cached_property
     def stiffness(self) -> float:
-        """The largest eigenvalue of a batch's Gram matrix, over the b: how much more a batch moves f than one sample.
+        """The largest eigenvalue of a batch's Gram matrix, divided by b: the effect of a batch relative to one sample.
 
-        Measured on up to eight batches of neighbouring rows, the largest counts; a batch that the sample is too small
-        for is taken to be like the sample.
+        It is the maximum over up to eight batches of neighbouring rows. If the sample is smaller than a batch, the
+        whole sample is used.
         """
         size = min(self.batch_size, len(self.points))
         starts = range(0, len(self.points) - size + 1, size)
@@ -419,9 +420,9 @@ class Sample:
 
     @cached_property
     def noise(self) -> tuple[float, float]:
-        """The ratio of noise to signal, and the noise's share of the targets' variance: see `noise_ratio`.
+        """The ratio of noise to signal, and the noise's fraction of the targets' variance; see `noise_ratio`.
 
-        Both are rounded to two digits, which the numbers of linear algebra on other machines have in common.
+        Both are rounded to two digits, so that they are equal on all machines.
         """
         chosen = spaced(len(self.points), PILOT)
         owners = np.zeros(len(self.points), np.intp) if self.owners is None else self.owners
@@ -431,9 +432,9 @@ class Sample:
 
     @cached_property
     def difference(self) -> float | None:
-        """Ratio of the nodes' own parts of the function to the noise: see `difference_ratio`.
+        """Ratio of the nodes' individual parts of the function to the noise; see `difference_ratio`.
 
-        None for learners that take first-order steps: their pulls are in units of these.
+        None for learners with first-order steps, whose pulls are in units of these steps.
         """
         if not self.certain:
             return None
@@ -444,9 +445,9 @@ class Sample:
 
     @cached_property
     def error_rate(self) -> float:
-        """The share of samples whose class kernel ridge regression on all others of the sample gets wrong.
+        """The fraction of samples that are misclassified by kernel ridge regression on all other samples.
 
-        An error too few to be seen counts as one.
+        At least one error is counted.
         """
         chosen = spaced(len(self.points), PILOT)
         gram, values = self.gram(np.ascontiguousarray(self.points[chosen])), self.values[chosen]
@@ -454,5 +455,5 @@ class Sample:
 
 
 def spaced(count: int, most: int) -> npt.NDArray[np.intp]:
-    """Return the places of up to ``most`` evenly spaced among ``count`` rows."""
+    """Return the indices of up to ``most`` evenly spaced rows among ``count`` rows."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)

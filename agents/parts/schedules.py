@@ -30,7 +30,7 @@ class Schedule(Protocol):
 
 @runtime_checkable
 class Foreseen(Protocol):
-    """A schedule that gives many step sizes at once, equal to ``at`` of each."""
+    """A schedule that returns many step sizes at once, equal to those of ``at``."""
 
     def over(self, first: int, steps: int) -> Array:
         """Return eta_t of steps ``first`` to ``first + steps - 1``, (steps,)."""
@@ -38,7 +38,7 @@ class Foreseen(Protocol):
 
 
 def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
-    """Return the step sizes of some steps from ``first`` on, (steps,); raises ValueError where they cannot be."""
+    """Return the step sizes of ``steps`` steps from ``first`` on, (steps,); raises ValueError for invalid sizes."""
     if steps > 1 and fulfils(schedule, Foreseen) and "over" in vars(type(schedule)):
         return checked_sizes(schedule.over(first, steps), first, steps, f"{type(schedule).__name__}.over")
     sizes = [schedule.at(step) for step in range(first, first + steps)]
@@ -142,16 +142,16 @@ class Horizon(Ranged):
 class Settling(Ranged):
     """A step size that falls as 1/t until it is constant: ``eta_t = value min(start, max(1, steps / t))``.
 
-    While it falls, f averages over all samples so far, as a running mean with weights 1/t does; from then on the newest
-    samples count as they do with a constant step. Running means are brought to a constant weight in this manner by
-    McClain's rule (George and Powell, "Adaptive stepsizes for recursive estimation", Machine Learning 65, 2006).
+    While it decreases, f averages over all samples so far, like a running mean with weights 1/t. Afterwards the newest
+    samples have a constant weight. McClain's rule changes running means to a constant weight in the same manner (George
+    and Powell, "Adaptive stepsizes for recursive estimation", Machine Learning 65, 2006).
 
     Parameters
     ----------
     value : float
         eta from step ``steps`` on, positive.
     start : float
-        How many times that the first steps are, at least 1.
+        The ratio of the first step sizes to ``value``, at least 1.
     steps : float
         The number of steps after which the step size is ``value``, positive.
     """
@@ -190,13 +190,14 @@ class Relative(Ranged):
 
         eta = value / max(1, kappa)
 
-    is ``value`` for Gaussian and other kernels of at most 1. A step of eta moves f at x by eta kappa(x, x) of what is
-    asked for, so that a number that suits those diverges with, say, a polynomial kernel.
+    This is ``value`` for kernels with kappa(x, x) <= 1, such as the Gaussian kernel. A step moves f at x by eta
+    kappa(x, x) times the coefficient. A step size that is stable for such kernels can therefore diverge with, for
+    example, a polynomial kernel.
 
     Parameters
     ----------
     value : float
-        eta where kappa(x, x) is at most 1, positive.
+        eta if kappa(x, x) is at most 1, positive.
     """
 
     value: float
@@ -209,11 +210,11 @@ class Relative(Ranged):
         return ("step_size",)
 
     def resolved(self, sample: Sample) -> Constant:
-        """Return the constant step size that this one stands for on a sample of the data."""
+        """Return the constant step size computed from a sample of the data."""
         return Constant(self.value / max(1.0, sample.largest_gain))
 
     def at(self, step: int) -> float:
-        """Raise RefusedKey: there is no number yet."""
+        """Raise RefusedKey, because the step size is not resolved yet."""
         raise RefusedKey(
             "step_size",
             '= "relative" is turned into a number by training data before learning starts: take '
@@ -227,65 +228,69 @@ class Relative(Ranged):
 
 
 AVERAGING = 0.15
-"""Of the root of signal over noise. On the sensor field and on four public data sets the steps that erred least after
-300 to 1,500 samples were within a factor of two of this one."""
+"""The factor ``calm`` as a multiple of the root of the signal-to-noise ratio. On the sensor field and on four public
+data sets the step sizes of least error after 300 to 1,500 samples were within a factor of two of the resulting one."""
 
 SHARING = 0.75
-"""The power of V steps a round by which each is smaller. After n steps of eta the bias is of the order
-``(eta n)^(-2 beta)`` and what noise leaves of the order eta, so that ``eta ~ n^(-2 beta / (2 beta + 1))`` is best (Ying
-and Pontil, "Online gradient descent learning algorithms", 2008) for targets in the range of the integral operator's
-power beta: 3/4 for beta = 3/2, from 1/2 for what hardly lies in the space to 1 for what is smooth beside it."""
+"""The exponent a by which steps are divided by V^a for V steps per round. After n steps of size eta the bias is of the
+order ``(eta n)^(-2 beta)`` and the error from noise of the order eta. The best step size is then
+``eta ~ n^(-2 beta / (2 beta + 1))`` (Ying and Pontil, "Online gradient descent learning algorithms", 2008), for targets
+in the range of the integral operator's power beta: 3/4 for beta = 3/2; from 1/2 for targets that barely lie in the
+space to 1 for very smooth ones."""
 
 SMALLEST_CALM = 0.1
-"""An apparent noise in a few hundred samples may be learned from more."""
+"""The lower bound of ``calm``: apparent noise in a few hundred samples may turn out as signal with more samples."""
 
 SETTLED = 50.0
-"""Samples until steps settle, over the root of how many times as large the first one is. The same number for all noise
-gained less where it was strong, 75, or lost where it was weak, 150 (docs/decisions/0075-steps-that-settle.md)."""
+"""The number of samples until steps settle, divided by the root of the ratio of the first step size to the last.
+Constant numbers were worse: 75 gained less with strong noise, and 150 lost with weak noise
+(docs/decisions/0075-steps-that-settle.md)."""
 
 
 @dataclass(frozen=True)
 class Auto(Ranged):
     """A step size that training data decide: b times what suits a single sample, as far as a batch of b allows.
 
-    With kappa the mean of the data's kappa(x, x), at least two fifths of the largest, a single sample takes, for
-    regression,
+    kappa is the mean of the data's kappa(x, x), but at least two fifths of the largest one. For regression the step
+    size of a single sample is
 
         eta_1 = 0.4 scale calm spread / (slope kappa)        at most 0.4 scale calm / (l'' kappa)
         calm  = 0.15 sqrt((1 - v) / v)                       at least 0.1, at most 1
 
-    with the targets' ``spread`` and the loss's ``slope`` (`Sample`), which is 0.2 calm for the squared loss, and v the
-    share of the targets' variance that is noise (`noise_ratio`): a step moves f by its share of the noise too, and a
-    small one averages over more samples. With an offset calm is 1, for steps that fall average by themselves. Without
-    one, the first steps are those of calm = 1, and ``scale`` <= 1, where they are larger: ``start = 1 / calm`` times as
-    large as eta, to three digits. They settle (`Settling`) within ``50 sqrt(start)`` samples, so that targets are
-    reached before noise is averaged. For classes
+    with the targets' ``spread`` and the loss's ``slope`` (`Sample`), and the fraction v of the targets' variance that
+    is noise (`noise_ratio`). For the squared loss and scale = 1, ``eta_1 kappa`` is 0.2 calm. Smaller steps average the
+    noise over more samples. With a finite offset calm is 1, because decreasing steps average by themselves. Without an
+    offset the first steps use calm = 1 and a scale of at most 1, if that makes them larger: ``start = 1 / calm`` times
+    eta, to three digits. They decrease to eta (`Settling`) within ``50 sqrt(start)`` samples, so that f first
+    approaches the targets and then averages noise. For classes
 
         eta_1 = scale unit min(1, 0.1 / e) / kappa
 
-    with e the error rate of a pilot fit, since where classes overlap a small step averages over more samples, and
-    ``unit`` the usual size of f: 1 for hinge losses, which ask for that margin, 2.5 for logistic ones; with squared
-    hinges at most ``1 / (l'' kappa(x, x))`` of the largest, which takes a sample to its margin. Then
+    with the error rate e of a pilot fit, since for overlapping classes small steps average over more samples. ``unit``
+    is the usual size of f: 1 for hinge losses, the size of their margin, and 2.5 for logistic losses. For squared
+    hinges eta_1 is at most ``1 / (l'' kappa(x, x))`` with the largest kappa(x, x); that step brings a sample to its
+    margin. Then
 
         eta = b min(eta_1, most / lambda_max(K_b))
 
-    where lambda_max is the largest eigenvalue of the Gram matrix of a batch, and ``most = 1 / l''`` for a quadratic
-    loss or a squared hinge, half of what is stable, and ``4 eta_1 kappa`` for others: a batch moves f no further than
-    four samples could. A ``scale`` above 1 raises the bounds that depend on l'' too, up to steps that take ``reach``
-    times the error of a sample or a batch: with twice the error a step ends as far away as it began.
+    where lambda_max is the largest eigenvalue of the Gram matrix of a batch. ``most`` is ``1 / l''`` for a quadratic
+    loss or a squared hinge, half of the stability limit, and ``4 eta_1 kappa`` for other losses: a batch moves f at
+    most as far as four samples could. A ``scale`` above 1 also raises the bounds that depend on l'', up to steps that
+    correct ``reach`` times the error of a sample or a batch. A step that corrects twice the error would end as far from
+    the target as it began.
 
-    A learner that takes a step for each of V nodes in a round, as the centralized one does, learns from V times as many
-    samples in as many rounds, and has ``eta_1 / V^(3/4)`` in the place of eta_1 where there is no offset.
+    A learner that takes a step for each of V nodes in a round, such as the centralized one, learns from V times as many
+    samples in as many rounds. Without an offset it uses ``eta_1 / V^(3/4)`` instead of eta_1.
 
     Parameters
     ----------
     scale : float
-        A factor on eta_1, positive; above 1 a factor on eta, as far as that is stable.
+        A factor of eta_1, positive; above 1 a factor of eta, within the limits of stability.
     offset : float
-        The number of samples after which the step size is halved, as of the schedule ``diminishing``, which counts
-        steps; for ever the same where infinite.
+        The number of samples after which the step size is halved, as in the schedule ``diminishing``, which counts
+        steps. Infinity means a constant step size.
     reach : float
-        How many times its error a step with a scale above 1 may take of a sample, from 1 on and below 2.
+        The largest multiple of a sample's error that a step with a scale above 1 may correct, in [1, 2).
     """
 
     scale: float = 1.0
@@ -304,7 +309,7 @@ class Auto(Ranged):
         return ("step_size",)
 
     def resolved(self, sample: Sample) -> Constant | Diminishing | Settling:
-        """Return the schedule that this one stands for on a sample of the data."""
+        """Return the schedule computed from a sample of the data."""
         if self.offset < math.inf:
             eta = self._eta(sample, _calm(sample) if sample.classes else 1.0)
             return Diminishing(eta, self.offset / sample.batch_size)
@@ -312,14 +317,14 @@ class Auto(Ranged):
         eta = self._eta(sample, calm)
         if sample.classes or not sample.settles:
             return Constant(eta)
-        # A search that raises the scale asks for more of the averaging steps, not for first ones that leap.
+        # A search that raises the scale should lengthen the later, averaging steps, not the first steps.
         start = float(f"{self._eta(sample, max(calm, min(1.0, 1.0 / self.scale))) / eta:.3g}")
         return Settling(eta, start, SETTLED * math.sqrt(start) / sample.batch_size) if start > 1.0 else Constant(eta)
 
     def _eta(self, sample: Sample, calm: float) -> float:
-        """Return the step size of a batch where a single sample's is ``calm`` times that of targets without noise."""
+        """Return the step size of a batch if a single sample's is ``calm`` times that for targets without noise."""
         loss, gain = sample.loss, sample.gain
-        # Slopes of logistic losses end at 1, whatever the step; others grow with the overshoot of a step.
+        # Slopes of logistic losses are at most 1 for every step; other slopes grow with the overshoot of a step.
         steep = loss.quadratic or (sample.classes and loss.curvature > 1.0)
         if sample.classes:
             unit = 2.5 if loss.curvature > 0.0 else 1.0
@@ -347,12 +352,12 @@ class Auto(Ranged):
         return float(found)
 
     def _bound(self, curvature: float, usual: float, largest: float) -> float:
-        """Return the step that takes all of the error, ``1 / (l'' usual)``, times a scale above 1 if that is stable."""
+        """Return the step that corrects the whole error, ``1 / (l'' usual)``, times a scale above 1 if stable."""
         bound = 1.0 / curvature / usual
         return max(bound, min(self.scale * bound, self.reach / (curvature * largest)))
 
     def at(self, step: int) -> float:
-        """Raise ValueError: there is no number yet."""
+        """Raise ValueError, because the step size is not resolved yet."""
         raise RefusedKey(
             "step_size",
             '= "auto" is a word that training data turn into a number before learning starts: take '
@@ -366,11 +371,11 @@ class Auto(Ranged):
 
 
 def _calm(sample: Sample) -> float:
-    """Return by how much smaller steps have to be for noise and overlapping classes: 1 where there is little."""
+    """Return the factor of step sizes for noise or overlapping classes; 1 if there is little of either."""
     if sample.classes:
         return min(1.0, 0.1 / sample.error_rate)
     if isinstance(sample.loss, IntegratedLoss):
-        return 1.0  # the targets are events, and no values with noise
+        return 1.0  # the targets are events, not noisy values
     _, noise = sample.noise
     if noise == 0.0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Columns of a sample that have heavy tails, and whether their logarithms make the targets likelier."""
+"""Columns of a sample with heavy tails, and the gain in likelihood by their logarithms."""
 
 import numpy as np
 from scipy.special import ndtri
@@ -10,29 +10,32 @@ from kernelswarm.agents.parts.trends import least_surprise
 from kernelswarm.arrays import Array
 
 HEAVY = 8.0
-"""The 99th percentile of distances from the median over their median, from which on a tail is heavy: 3.8 of a normal
-distribution, 6.6 of an exponential one, 15 of a log-normal one."""
+"""A tail is heavy if the 99th percentile of distances from the median is more than this multiple of their median. The
+multiple is 3.8 for a normal distribution, 6.6 for an exponential one, 15 for a log-normal one."""
 
 ASKEW = 3.0
-"""So many times as far to one side of the median as to the other, and logarithms begin at the near end."""
+"""If a column extends this many times farther to one side of the median than to the other, logarithms start at the near
+end."""
 
 FEWEST, RARE = 60, 0.1
-"""Rows that tell of tails, and the share of them that differs from the median: fewer are rare events of any size."""
+"""The smallest number of rows to detect tails, and the smallest fraction of rows that differ from the median; fewer
+differing rows are rare events of any size."""
 
 GAIN = 0.1
-"""What logarithms must gain, in twice the logarithm of the likelihood of a row: a tenth of the noise's variance. Where
-they are the truth it was .12 to .7, on other benchmark sets up to .09. Affine targets of inputs with heavy tails
-reached .4, so that rows left out must err less as well."""
+"""The least gain by logarithms in twice the log likelihood per row, which corresponds to a tenth of the noise variance.
+For data with true logarithms the gain was .12 to .7, on other benchmark sets at most .09. For affine targets of inputs
+with heavy tails it was up to .4, so that the leave-one-out error must also decrease."""
 
 WIDTH = 0.6
-"""Of the median distance: the length of the kernel that asks."""
+"""The length of the kernel for this comparison, as a multiple of the median distance."""
 
 
 def found(points: Array) -> tuple[Array, Array] | None:
-    """Return where the logarithm of each column begins, and its unit, (p,) each; None where no column's tail is heavy.
+    """Return the middle and the unit of each column's logarithm, (p,) each; None if no column has a heavy tail.
 
-    A column of heavy tails becomes ``sign(d) log(1 + |d| / unit)`` with ``d = x - middle``. The unit is the median of
-    ``|d|`` over the rows where it is not 0, so that it changes with the data's, and 0 of other columns.
+    A column with heavy tails is replaced by ``sign(d) log(1 + |d| / unit)`` with ``d = x - middle``. The unit is the
+    median of the nonzero ``|d|``, so that the result does not depend on the unit of the data. It is 0 for other
+    columns.
     """
     middle, unit = np.zeros((2, points.shape[1]))
     for k, column in enumerate(points.T if len(points) >= FEWEST else ()):
@@ -51,11 +54,11 @@ def found(points: Array) -> tuple[Array, Array] | None:
 
 
 def promise(points: Array, bent: Array, values: Array) -> float:
-    """Compute what logarithms gain in twice the logarithm of the likelihood of values (n, C), for each of them.
+    """Compute the gain by logarithms in twice the log likelihood of values (n, C), per value.
 
-    A Gaussian process of one length on columns of deviation 1 is compared at points (n, p) as they are and ``bent``.
-    Its values are normal scores, which depend on the order alone: the few largest of heavy-tailed targets, which decide
-    their variance, would else decide what inputs are likely.
+    A Gaussian process with one length on standardised columns is compared for the original points (n, p) and the
+    transformed points ``bent``. Its values are normal scores of the targets, which depend on their order alone.
+    Otherwise the few largest of heavy-tailed targets would dominate the comparison.
     """
     scores = np.empty(values.shape)
     for c, column in enumerate(values.T):
@@ -71,7 +74,9 @@ def promise(points: Array, bent: Array, values: Array) -> float:
 
 
 def error_left_out(gram: Array, values: Array) -> float:
-    """Compute the mean squared error of kernel ridge regression at rows that are left out, ``[inv(K + r I) Y]_n`` over
-    ``[inv(K + r I)]_nn``."""
+    """Compute the mean squared leave-one-out error of kernel ridge regression.
+
+    The leave-one-out residuals are ``[inv(K + r I) Y]_n / [inv(K + r I)]_nn``.
+    """
     inverse = np.linalg.inv(gram + RIDGE * np.mean(np.diag(gram)) * np.eye(len(gram)))
     return float(np.mean((inverse @ values / np.diag(inverse)[:, np.newaxis]) ** 2))

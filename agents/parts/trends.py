@@ -1,4 +1,4 @@
-"""Whether an affine function beside the kernel makes a sample of the data likelier, and how large a part of it."""
+"""The variance of an affine trend in addition to the kernel, by the likelihood of a sample of the data."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,17 +11,17 @@ from kernelswarm.agents.parts.sample import RIDGES, Sample, spaced, surprises_by
 from kernelswarm.arrays import Array
 
 SHARES = (0.3, 3.0, 30.0, 300.0)
-"""Variances of the affine function that are tried, as multiples of the remainder's."""
+"""Candidate variances of the affine function, as multiples of the remainder's variance."""
 
 PROMISING = 0.98
-"""The leave-one-out error of the affine function alone, as a share of the variance, below which a trend is tried."""
+"""A trend is tried if the affine function's leave-one-out error is below this fraction of the variance."""
 
 FEWEST = 20
-"""Samples that no trend is tried on."""
+"""The smallest number of samples for which a trend is tried."""
 
 
 class Found(NamedTuple):
-    """What was found of a kernel with a trend: its lengths, the trend, and each input's mean and deviation."""
+    """The parameters of a kernel with a trend: its lengths, the trend, and each input's mean and deviation."""
 
     bandwidth: Bandwidth
     trend: float
@@ -40,21 +40,21 @@ class WithLengths(Protocol):
 
 
 def found(sample: Sample, fitted: Callable[[Sample], WithLengths], asked: bool = False) -> Found:
-    """Choose the trend and the lengths beside it by the marginal likelihood of a Gaussian process.
+    """Choose the trend and the kernel's lengths by the marginal likelihood of a Gaussian process.
 
-    Its covariance is ``K + s (1 + Z Z') / (1 + p) + r I``, Z the standardised inputs. K has the lengths that suit the
-    targets, or those that suit what ridge regression leaves of them; s is 0 or one of `SHARES`, from 3 on towards where
-    the likelihood rises. Where ridge regression leaves nearly all of the variance to its leave-one-out residuals, and
-    where no s is likelier, it is 0.
+    The covariance is ``K + s (1 + Z Z') / (1 + p) + r I`` with the standardised inputs Z. K has the lengths fitted to
+    the targets, or those fitted to the residuals of linear ridge regression. s is 0 or one of `SHARES`, searched from 3
+    in the direction of increasing likelihood. It is 0 if the leave-one-out residuals of ridge regression have almost
+    the whole variance, or if no s > 0 is more likely.
 
     Parameters
     ----------
     sample : Sample
         Points and targets of the training data.
     fitted : callable
-        Returns the kernel whose lengths suit a sample.
+        Returns the kernel with lengths fitted to a sample.
     asked : bool
-        Whether 0 is left out.
+        Whether a positive trend is required.
     """
     points, values = sample.points, sample.values
     usual = fitted(sample)
@@ -95,22 +95,22 @@ def found(sample: Sample, fitted: Callable[[Sample], WithLengths], asked: bool =
 
 
 def least_surprise(gram: Array, values: Array) -> float:
-    """Compute twice the negative logarithm of the likelihood of values, at the noise where it is least."""
+    """Compute twice the negative log likelihood of values, minimised over the noise."""
     return float(surprises_by_ridge(gram / np.mean(np.diag(gram)), values)[0].min())
 
 
 def ridge_regression(basis: Array, values: Array) -> tuple[Array, Array]:
     """Fit values (n, C) linearly in a basis (n, q), with the ridge of least leave-one-out error among `RIDGES`.
 
-    With the eigenvectors V of ``B'B`` and their eigenvalues s_k, and ``P = B V``, the leverage of row i is
-    ``h_i = sum_k P_ik^2 / (s_k + r)``, and its residual, left out of the fit, ``(y_i - f_i) / (1 - h_i)``.
+    With the eigenvectors V of ``B'B``, their eigenvalues s_k, and ``P = B V``, the leverage of row i is
+    ``h_i = sum_k P_ik^2 / (s_k + r)``, and its leave-one-out residual is ``(y_i - f_i) / (1 - h_i)``.
 
     Returns
     -------
     Array
         The weights b of the fit ``basis @ b``, (q, C).
     Array
-        The residuals of each row where it is left out, (n, C).
+        The leave-one-out residuals, (n, C).
     """
     if basis.shape[1] > len(basis):  # the other eigenvalues are 0
         left, lengths, right = np.linalg.svd(basis, full_matrices=False)
