@@ -48,9 +48,9 @@ def round_cost(
     """Count the scalars sent in one round by protocols that exchange values, such as consensus and proximity.
 
     For the directed edge (i, j) and b samples of i, node i sends its points (b, p) and j answers with its predictions
-    (b, C): ``b (p + C)`` scalars. In the symmetric form i sends its own predictions along, ``b (p + 2 C)`` in all, and
-    under proximity the dual variable of the edge, one more. Where both ends limit what a pair moves, as symmetric
-    implicit steps do, each says its load at every point: ``2 b`` more.
+    (b, C): ``b (p + C)`` scalars. In the symmetric form i also sends its own predictions, ``b (p + 2 C)`` in all, and
+    under proximity one more scalar, the edge's dual variable. Symmetric implicit steps limit each pair of an edge and a
+    point by the row sums of both ends, which both ends send for every point: ``2 b`` more.
 
     Parameters
     ----------
@@ -65,11 +65,12 @@ def round_cost(
     duals : bool
         Whether edges have dual variables, as under proximity; only the symmetric form sends them.
     row_sums : bool
-        Whether the ends of an edge tell one another the loads of its pairs; only the symmetric form sends them.
+        Whether the ends of an edge send each other the row sums of its pairs; only the symmetric form sends them.
     replay : float
-        r, the points that a node replays beside its samples; of a rate the mean is counted, rounded down.
+        r, the number of points that a node replays in addition to its samples. For a rate below 1 the mean number is
+        counted, rounded down.
     variances : bool
-        Whether they also tell one another how certain they are there: as many numbers as row sums.
+        Whether the ends also send each other the variances of their values: as many numbers as row sums.
     """
     degrees = Adjacency.of(network).degrees
     directed_edges = int(degrees.sum())
@@ -82,9 +83,9 @@ def round_cost(
 
 
 def vector_cost(network: Graph | Adjacency, length: int, tree: bool = False) -> RoundCost:
-    """Count what one round sends when every node sends a vector of so many numbers to each neighbor.
+    """Count the scalars of one round in which every node sends a vector of ``length`` numbers to each neighbor.
 
-    Of a ``tree`` those on a spanning tree of each part are counted.
+    With ``tree`` only the edges of a spanning tree of each part are counted.
     """
     network = Adjacency.of(network)
     directed_edges = 2 * (network.number_of_nodes() - len(network.parts) if tree else network.number_of_edges())
@@ -94,7 +95,7 @@ def vector_cost(network: Graph | Adjacency, length: int, tree: bool = False) -> 
 def flooded_cost(
     network: Graph | Adjacency, inputs: int, targets: int, batch_size: int | Sequence[int], share: float
 ) -> RoundCost:
-    """Count what one round sends when a share of samples goes once over each edge of a spanning tree of its part.
+    """Count the scalars of one round in which a share of samples is sent once over each edge of a spanning tree.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def flooded_cost(
     batch_size : int, or sequence of int in the order of the labels
         b, the samples a node draws per round.
     share : float
-        The share of samples that travel.
+        The fraction of samples that are sent.
     """
     network = Adjacency.of(network)
     sizes = np.broadcast_to(batch_size, (network.number_of_nodes(),))
@@ -114,7 +115,7 @@ def flooded_cost(
 
 
 def pooled_cost(network: Graph | Adjacency, inputs: int, targets: int, batch_size: int | Sequence[int]) -> RoundCost:
-    """Count what one round sends when every node's samples, points and targets, travel to one learner.
+    """Count the scalars of one round in which every node sends its samples, points and targets, to one learner.
 
     Parameters
     ----------

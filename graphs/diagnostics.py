@@ -1,4 +1,4 @@
-"""A network in numbers: size, degrees, diameter and algebraic connectivity."""
+"""Size, degrees, diameter and algebraic connectivity of a network."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ ITERATIONS = 300  # of conjugate gradients; ring of 10,000 would need 5,000, a r
 def laplacian_eigenpairs(adjacency: csr_array, count: int, seed: int = 0) -> tuple[Array, Array]:
     """Return the smallest nonzero eigenvalues of ``L = diag(degrees) - A`` of a connected graph, with eigenvectors.
 
-    Up to 500 nodes by a dense solver, beyond that by Lanczos iterations on the pseudoinverse of L. Its systems are
-    solved by conjugate gradients where these are quick, in networks that mix fast (most random ones), and otherwise by
-    sparse factors, which stay small where few edges separate the network's halves (rings, grids, trees).
+    Networks of up to 500 nodes use a dense solver; larger ones use Lanczos iterations on the pseudoinverse of L. The
+    linear systems are solved by conjugate gradients in networks that mix fast (most random networks), and otherwise by
+    sparse factors, which stay small if few edges separate the network's halves (rings, grids, trees).
 
     Parameters
     ----------
     adjacency : csr_array, shape (V, V)
         Symmetric, of a connected graph with V > count.
     count : int
-        How many.
+        The number of eigenvalues.
     seed : int
-        Starts the iterations; it only affects the vectors where eigenvalues coincide.
+        Seed of the iterations; it affects only the vectors of equal eigenvalues.
 
     Returns
     -------
@@ -60,9 +60,9 @@ def laplacian_eigenpairs(adjacency: csr_array, count: int, seed: int = 0) -> tup
 
 
 def tractable(adjacency: csr_array) -> bool:
-    """Tell whether :func:`laplacian_eigenpairs` takes seconds.
+    """Return whether :func:`laplacian_eigenpairs` takes seconds.
 
-    Not of a huge network, nor of a large one that is dense and mixes slowly.
+    It does not for huge networks, and for large networks that are dense and mix slowly.
     """
     nodes = adjacency.shape[0]
     if nodes > LARGEST_NODES:
@@ -103,26 +103,26 @@ def _pseudoinverse(laplacian: csr_array, degrees: Array) -> Callable[[Array], Ar
 SEARCH_WORK = 30_000_000  # nodes and edges visited before the diameter is left at its bounds, one to three seconds
 
 SHOWN = 6
-"""Parts whose sizes are named."""
+"""The largest number of parts whose sizes are printed."""
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Numbers of one network.
+    """Size, degrees, diameter and algebraic connectivity of one network.
 
     Parameters
     ----------
     nodes, edges : int
-        How many; an edge counts once, not once per direction.
+        The numbers of nodes and edges; an edge counts once, not once per direction.
     degree_min, degree_mean, degree_max : int, float, int
-        Neighbors of a node.
+        The smallest, mean and largest number of neighbors of a node.
     diameter_lower, diameter_upper : int
-        Bounds on the greatest distance between two nodes, in edges. They are equal, and exact, up to about 1,000 nodes
-        and for many larger networks. Of a network of several parts, those of the largest.
+        Bounds on the greatest distance between two nodes, in edges. They are equal, and exact, for up to about 1,000
+        nodes and for many larger networks. For a network of several parts they refer to the largest part.
     algebraic_connectivity : float
-        Second smallest eigenvalue of the graph Laplacian: the larger, the faster agreement spreads. 0 for one node and
-        for several parts; NaN where it would take minutes, of more than 10,000 nodes with many neighbors that mix
-        slowly and of more than 200,000.
+        Second smallest eigenvalue of the graph Laplacian; agreement spreads faster if it is larger. It is 0 for one
+        node and for several parts. It is NaN if the computation would take minutes: for more than 10,000 nodes with
+        many neighbors that mix slowly, and for more than 200,000 nodes.
     """
 
     nodes: int
@@ -163,7 +163,7 @@ def in_parts(parts: Sequence[int]) -> str:
     Parameters
     ----------
     parts : sequence of int
-        Nodes of each, the largest first.
+        The number of nodes of each part, the largest first.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def diagnose(network: Graph | Adjacency) -> Diagnostics:
 
 
 def _largest(adjacency: csr_array) -> csr_array:
-    """Return the adjacency matrix of the largest connected part, of the first of equally large ones."""
+    """Return the adjacency matrix of the largest connected part; of equally large parts, the first."""
     _, part = connected_components(adjacency, directed=False)
     inside = np.flatnonzero(part == np.bincount(part).argmax())
     return csr_array(adjacency[inside][:, inside])
@@ -229,7 +229,7 @@ def diameter_bounds(adjacency: csr_array, work: int = SEARCH_WORK) -> tuple[int,
     adjacency : csr_array, shape (V, V)
         Of a connected graph.
     work : int
-        Nodes and edges to visit at most; two searches are always made.
+        The largest number of nodes and edges to visit; two searches are always made.
 
     Returns
     -------

@@ -21,9 +21,9 @@ from kernelswarm.refused_key import RefusedKey
 
 @dataclass(frozen=True)
 class Ring:
-    """Nodes on a circle, each adjacent to the one before and the one after.
+    """Nodes on a circle, each adjacent to its predecessor and its successor.
 
-    Two nodes share one edge and one node has none, so there are no loops and no parallel edges.
+    Two nodes share one edge, and a single node has none, so that there are no loops and no parallel edges.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class Ring:
 
 @dataclass(frozen=True)
 class Exponential:
-    """Nodes on a circle, each adjacent to those 1, 2, 4, ... places away, up to half the circle.
+    """Nodes on a circle, each adjacent to the nodes 1, 2, 4, ... places away, up to half the circle.
 
-    Any two are at most about ``log2(nodes) / 2`` steps apart, at about ``2 log2(nodes)`` neighbours each.
+    The diameter is about ``log2(nodes) / 2``, and each node has about ``2 log2(nodes)`` neighbours.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Star:
-    """Node 0 in the middle, adjacent to every other node; the others are adjacent to nothing else.
+    """Node 0 in the middle, adjacent to every other node; there are no other edges.
 
     Parameters
     ----------
@@ -138,8 +138,8 @@ class Complete:
 class BalancedTree:
     """A tree whose levels are filled one after the other: node i > 0 hangs below node (i - 1) // branching.
 
-    Give ``height`` for a tree with all levels full, or ``nodes`` for one whose last level may be filled in part. The
-    field left out is worked out from the other; with neither, there are 20 nodes.
+    Give ``height`` for a tree with all levels full, or ``nodes`` for a tree whose last level may be partly filled. The
+    other field is computed; without both there are 20 nodes.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class BalancedTree:
     height : int, optional
         Edges between the root and the last level, at least 0.
     nodes : int, optional
-        At least 1; ``sum_(k <= height) branching^k`` when only the height is given.
+        At least 1; ``sum_(k <= height) branching^k`` if only the height is given.
     """
 
     branching: int = 2
@@ -167,7 +167,7 @@ class BalancedTree:
         self._resolve()
 
     def _resolve(self) -> tuple[int, int]:
-        """Return nodes and height, each worked out from the other where it was left out."""
+        """Return nodes and height; a missing one is computed from the other."""
         if self.nodes is None:
             height = self.height or 0
             nodes = self._full(height)
@@ -189,7 +189,7 @@ class BalancedTree:
         return self.nodes, height
 
     def _full(self, height: int) -> int:
-        """Return how many nodes the levels 0 to ``height`` hold, or any number above LARGEST_NODES."""
+        """Return the number of nodes of the levels 0 to ``height``, or any number above LARGEST_NODES."""
         nodes = width = 1
         for _ in range(height):
             width *= self.branching
@@ -224,20 +224,20 @@ class BalancedTree:
         return 0.5 + np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
-# The two sides of a network that is a product, rows by columns or cliques by members, from what the user gave.
+# The two sides of a network that is a product, rows by columns or cliques by members, from the user's numbers.
 
 
 def factor_pair(
     nodes: int | None, first: int | None, second: int | None, names: tuple[str, str], smallest: int = 1
 ) -> tuple[int, int, int]:
-    """Return ``(nodes, first, second)`` with ``nodes = first * second``, those left out worked out from the others.
+    """Return ``(nodes, first, second)`` with ``nodes = first * second``; missing numbers are computed from the others.
 
-    With ``nodes`` alone the two sides are as equal as its divisors allow, the first not above the second.
+    With ``nodes`` alone the two sides are as equal as its divisors allow, and the first is not above the second.
 
     Parameters
     ----------
     nodes, first, second : int or None
-        What the user gave; without any, 20 nodes.
+        The user's numbers; 20 nodes if all are None.
     names : pair of str
         The fields that hold the two sides, for the messages.
     smallest : int
@@ -246,7 +246,7 @@ def factor_pair(
     Raises
     ------
     ValueError
-        When the numbers contradict each other or make no rectangle.
+        If the numbers contradict each other or make no rectangle.
     """
     for name, side, least in ((names[0], first, 1), (names[1], second, smallest)):
         if side is not None and side < least:
@@ -286,7 +286,7 @@ def factor_pair(
 
 @dataclass(frozen=True)
 class Grid:
-    """A rectangle of nodes, each adjacent to the next in its row and in its column; node = row * columns + column.
+    """A rectangle of nodes, each adjacent to its neighbors in row and column; node = row * columns + column.
 
     Give ``rows`` and ``columns``, or ``nodes`` for the most square rectangle, or ``nodes`` and one side.
 
@@ -318,8 +318,8 @@ class Grid:
 class Torus(Grid):
     """A grid whose rows and columns close into rings, so that no node is at a border.
 
-    A side of two nodes has one edge, not two parallel ones. The fields are those of ``Grid``; its positions
-    are a ring of small rings, so that neighbors are near each other.
+    A side of two nodes has one edge, not two parallel ones. The fields are the same as for ``Grid``. The positions are
+    a ring of small rings, so that neighbors are near each other.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ class Torus(Grid):
 
 
 def _lattice(rows: int, columns: int, wrap: bool) -> Integers:
-    """Return the edges along the rows and the columns, (E, 2); twice where a side of two nodes is closed."""
+    """Return the edges along the rows and the columns, (E, 2); a closed side of two nodes gives its edge twice."""
     node = np.arange(rows * columns).reshape(rows, columns)
     pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
     if wrap:
@@ -344,7 +344,7 @@ def _lattice(rows: int, columns: int, wrap: bool) -> Integers:
 
 
 def _rings(rows: int, columns: int) -> Array:
-    """Return positions (rows * columns, 2): the longer side a ring, at each of its places a small ring of the other."""
+    """Return positions (rows * columns, 2): the longer side is a ring; at each of its places is a small ring."""
     long, short = max(rows, columns), min(rows, columns)
     radius = float(np.clip(0.8 * np.sin(np.pi / long), 0.25, 0.45)) if short > 1 else 0.0
     large = 2 * np.pi * np.arange(long) / long
@@ -361,7 +361,7 @@ def _rings(rows: int, columns: int) -> Array:
 
 @dataclass(frozen=True)
 class Caveman:
-    """Cliques on a ring: in each, the edge between its first two nodes goes to the clique before instead.
+    """Cliques on a ring; in each, the edge between the first two nodes is rewired to the previous clique.
 
     Give ``cliques`` and ``clique_size``, or ``nodes`` for the most even division. A single clique keeps all its edges.
 
@@ -407,14 +407,14 @@ class Caveman:
 
 @dataclass(frozen=True)
 class Barbell:
-    """Two complete graphs of equal size joined by a path of ``bridge`` nodes, or by one edge when the bridge is 0.
+    """Two complete graphs of equal size, joined by a path of ``bridge`` nodes, or by one edge if the bridge is 0.
 
     Parameters
     ----------
     nodes : int
-        In all; ``(nodes - bridge) / 2`` in each complete graph, which must be a whole number and at least 2.
+        The total number. Each complete graph has ``(nodes - bridge) / 2`` nodes, an integer of at least 2.
     bridge : int, optional
-        Nodes of the path, at least 0. Left out: 0 for an even number of nodes, 1 for an odd one.
+        The number of nodes of the path, at least 0. By default 0 for an even number of nodes, 1 for an odd number.
     """
 
     nodes: int = DEFAULT_NODES

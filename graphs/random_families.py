@@ -34,16 +34,16 @@ def draw_until_connected(
     draw : callable
         Draws one network; each call continues the same generator.
     attempts : int
-        How many draws at most.
+        The largest number of draws.
     setting : str
-        The field and value to name when all fail, such as ``radius = 0.1``.
+        The field and value to name if all draws fail, such as ``radius = 0.1``.
     remedy : callable
-        Given the last draw, says what to change.
+        Returns the change to propose, from the last draw.
 
     Raises
     ------
     ValueError
-        When no draw was connected.
+        If no draw was connected.
     """
     for _ in range(attempts):
         drawn = draw()
@@ -71,8 +71,8 @@ class ErdosRenyi:
     nodes : int
         At least 1.
     edge_probability : float or "auto"
-        In (0, 1]. "auto" is 0.2, and less where there are more nodes than 26, ``1.6 ln(nodes) / nodes``: each has 1.6
-        times as many neighbours as it takes to connect large networks.
+        In (0, 1]. "auto" is 0.2, or ``1.6 ln(nodes) / nodes`` for more than 26 nodes: 1.6 times the threshold of
+        connectivity of large networks.
     attempts : int
         Draws before giving up, at least 1.
 
@@ -99,7 +99,7 @@ class ErdosRenyi:
         return self.edge_probability
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Draw the network; ValueError when no draw was connected."""
+        """Draw the network; ValueError if no draw was connected."""
 
         def draw() -> Adjacency:
             drawn = nx.fast_gnp_random_graph(self.nodes, self.probability, seed=generator)
@@ -123,9 +123,9 @@ class RandomGeometric:
     nodes : int
         At least 1.
     radius : float or "auto"
-        Greatest distance of adjacent nodes, positive; ``sqrt(2)`` and more makes the network complete. "auto" is 0.4,
-        and less where there are more nodes than 24, ``1.1 sqrt(ln(nodes) / nodes)``: about twice what it takes to
-        connect large networks, where a node has ``3.8 ln(nodes)`` neighbours on average.
+        Greatest distance of adjacent nodes, positive; from ``sqrt(2)`` on the network is complete. "auto" is 0.4, or
+        ``1.1 sqrt(ln(nodes) / nodes)`` for more than 24 nodes: about twice the threshold of connectivity of large
+        networks, with ``3.8 ln(nodes)`` neighbours per node on average.
     attempts : int
         Draws before giving up, at least 1.
 
@@ -151,7 +151,7 @@ class RandomGeometric:
         return min(0.4, 1.1 * sqrt(log(self.nodes) / self.nodes)) if self.radius == "auto" else self.radius
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Draw the network, ``pos`` being the places; ValueError when no draw was connected."""
+        """Draw the network with its places as ``pos``; ValueError if no draw was connected."""
         from scipy.spatial import cKDTree
 
         def draw() -> Adjacency:
@@ -170,7 +170,7 @@ class RandomGeometric:
 
 @dataclass(frozen=True)
 class SmallWorld:
-    """A ring of nodes joined to their nearest ``neighbors``, where every edge is rewired with some probability.
+    """A ring of nodes adjacent to their nearest ``neighbors``; every edge is rewired with some probability.
 
     The number of edges stays ``nodes * neighbors / 2``. Drawn again until connected.
 
@@ -209,7 +209,7 @@ class SmallWorld:
         require_edges("neighbors", self.neighbors, self.nodes * self.neighbors / 2)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Draw the network with its nodes on a circle; ValueError when no draw was connected."""
+        """Draw the network with its nodes on a circle; ValueError if no draw was connected."""
 
         def draw() -> Adjacency:
             drawn = nx.watts_strogatz_graph(self.nodes, self.neighbors, self.rewire_probability, seed=generator)
@@ -293,10 +293,10 @@ class Regular:
         ATTEMPTS.check("attempts", self.attempts)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Draw the network; ValueError when no draw was connected."""
+        """Draw the network; ValueError if no draw was connected."""
 
         def draw() -> Adjacency:
-            # Pairing edge ends at random gets stuck when nearly all pairs are wanted; their complement is sparse.
+            # Random pairing of edge ends gets stuck if nearly all pairs are edges; the complement is then sparse.
             absent = self.nodes - 1 - self.degree
             if absent < self.degree:
                 return from_edges(self.nodes, nx.complement(self._of_degree(absent, generator).graph).edges)

@@ -1,4 +1,4 @@
-"""The contract of schedules: frozen descriptions of the network's edges, round by round."""
+"""Schedules: frozen descriptions of the edges that are present in each round."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kernelswarm.refused_key import RefusedKey
 
 
 class Schedule(Protocol):
-    """A network that changes: its fields are the keys of the experiment file.
+    """A changing network; its fields are the keys of the experiment file.
 
-    The topology holds every edge that there ever is; a schedule switches them on and off.
+    The topology has all edges that ever exist; a schedule switches them on and off.
     """
 
     @property
     def constant(self) -> bool:
-        """Whether every edge is there in every round."""
+        """Whether every edge is present in every round."""
         ...
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield for each round, from the first on and without end, which edges are there, (E,).
+        """Yield for each round, endlessly from the first one on, whether each edge is present, (E,).
 
         Parameters
         ----------
@@ -46,7 +46,7 @@ class Schedule(Protocol):
         Raises
         ------
         ValueError
-            The network is none that the schedule can switch.
+            If the schedule cannot switch this network.
         """
         ...
 
@@ -59,16 +59,16 @@ HAPPENS = Range("(0, 1]", "it is a probability, and at 0 nothing ever happens")
 
 @dataclass(frozen=True)
 class OnePeer:
-    """One distance a round: nodes talk to those 1, then 2, then 4, ... places away, and from the start again.
+    """One distance per round: edges between nodes 1, then 2, then 4, ... places apart are present, in cyclic order.
 
-    It is for ``topology.name = "exponential"``, where each pair of rounds then costs every node as much as a ring does,
-    and as many rounds as there are distances mix the whole network (Ying et al. 2021).
+    It is for ``topology.name = "exponential"``. Two rounds then cost every node as much as one round on a ring, and a
+    cycle of all distances mixes the whole network (Ying et al. 2021).
     """
 
     constant: ClassVar[bool] = False
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield the edges of each distance in turn; raises ValueError where one is no power of 2."""
+        """Yield the edges of each distance in turn; raises ValueError if a distance is no power of 2."""
         hops = edges[:, 1] - edges[:, 0]
         hops = np.minimum(hops, len(labels) - hops)
         powers = {int(hop) for hop in hops if hop > 0 and hop & (hop - 1) == 0}
@@ -86,19 +86,19 @@ class OnePeer:
 
 @dataclass(frozen=True)
 class Sequence:
-    """Networks from files, one after the other, and from the first again; the topology holds all their edges.
+    """Networks from files in cyclic order; the topology has all their edges.
 
     Parameters
     ----------
     paths : tuple of path
-        Files as of ``topology.name = "file"``, at least one, each with nodes of the topology.
+        Files as for ``topology.name = "file"``, at least one, each with nodes of the topology.
     rounds : int
-        For how many rounds each holds, at least 1.
+        The number of rounds of each network, at least 1.
 
     Attributes
     ----------
     names : dict of str to int
-        The labels of the topology's nodes by their names, where they have some.
+        The labels of the topology's nodes by name, if nodes have names.
     """
 
     paths: tuple[Path, ...]
@@ -115,13 +115,13 @@ class Sequence:
             raise RefusedKey("paths", "= [] must name at least one file")
 
     def called(self, names: Iterable[Name], labels: Iterable[int]) -> Sequence:
-        """Return the schedule of a topology whose nodes have names, by which the files may name them."""
+        """Return the schedule for a topology with named nodes, whose names the files may use."""
         found = replace(self)
         object.__setattr__(found, "names", dict(zip(map(as_key, names), labels, strict=True)))
         return found
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield each network's edges; raises ValueError where one has an edge that the topology lacks."""
+        """Yield each network's edges; raises ValueError if a network has an edge that the topology lacks."""
         places = {(int(labels[i]), int(labels[j])): e for e, (i, j) in enumerate(edges)}
         steps: list[Booleans] = []
         for path in self.paths:
@@ -155,7 +155,7 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Always:
-    """Every edge is there in every round."""
+    """Every edge is present in every round."""
 
     constant: ClassVar[bool] = True
 
@@ -192,9 +192,9 @@ class Failures(Ranged):
     Parameters
     ----------
     fails : float
-        The probability that an edge that is there fails in a round, above 0.
+        The probability that a present edge fails in a round, above 0.
     repairs : float
-        The probability that an edge that has failed is repaired in a round, above 0.
+        The probability that a failed edge is repaired in a round, above 0.
     """
 
     fails: float = 0.02
@@ -215,7 +215,7 @@ class Failures(Ranged):
 
 @dataclass(frozen=True)
 class Gossip:
-    """Nodes talk in pairs: in each round the edges of a random maximal matching are there."""
+    """Nodes communicate in pairs: in each round the edges of a random maximal matching are present."""
 
     constant: ClassVar[bool] = False
 
@@ -227,7 +227,7 @@ class Gossip:
 
 @kept
 def matching(nodes: int, edges: Integers, order: Integers) -> Booleans:
-    """Return which edges are taken, (E,), where each in turn is whose ends are both free."""
+    """Return whether each edge is taken, (E,); edges are taken in ``order`` if both ends are still free."""
     taken, busy = np.zeros(len(edges), dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
     for e in order:
         if not busy[edges[e, 0]] and not busy[edges[e, 1]]:
@@ -239,15 +239,15 @@ def matching(nodes: int, edges: Integers, order: Integers) -> Booleans:
 class Mobile(Ranged):
     """Nodes walk about the unit square, and those within reach of one another can talk (random waypoint).
 
-    Each goes straight to a random place, at its speed, and from there to the next. The topology holds the pairs that
-    may ever meet: ``complete`` for all.
+    Each node moves straight to a random place, at constant speed, and then to the next place. The topology has the
+    pairs that may ever meet: ``complete`` for all pairs.
 
     Parameters
     ----------
     radius : float
-        How far a message goes, above 0.
+        The range of a message, above 0.
     speed : float
-        The way of a node in a round, not negative.
+        The distance that a node moves per round, nonnegative.
     """
 
     radius: float = 0.3
@@ -263,7 +263,7 @@ class Mobile(Ranged):
             yield np.einsum("ed,ed->e", apart, apart) <= self.radius**2
 
     def walk(self, nodes: int, generator: np.random.Generator) -> Iterator[Array]:
-        """Yield where so many nodes are in each round, (V, 2), whichever of them may meet."""
+        """Yield the places of ``nodes`` nodes in each round, (V, 2)."""
         places, aims = generator.random((nodes, 2)), generator.random((nodes, 2))
         while True:
             yield places
@@ -276,14 +276,14 @@ class Mobile(Ranged):
             aims = np.where(there[:, np.newaxis], fresh, aims)
 
 
-# The network of nodes that meet on their way, in place of all pairs.
+# The network of the nodes that meet while moving, instead of all pairs.
 
 TOGETHER = 2**22
-"""Pairs that are held at a time, beside those found."""
+"""The largest number of pairs held before they are merged with the found pairs."""
 
 
 class Walking(Protocol):
-    """A schedule of nodes that move, and can talk within a radius."""
+    """A schedule of moving nodes that can communicate within a radius."""
 
     @property
     def radius(self) -> float:
@@ -291,27 +291,27 @@ class Walking(Protocol):
         ...
 
     def walk(self, nodes: int, generator: np.random.Generator) -> Iterator[Array]:
-        """Yield where nodes are in each round, (V, 2)."""
+        """Yield the places of the nodes in each round, (V, 2)."""
         ...
 
 
 def contact_graph(schedule: Walking, nodes: int, rounds: int, generator: np.random.Generator) -> nx.Graph[int]:
-    """Return the network of all pairs that are within reach of one another in some of the first rounds.
+    """Return the network of all pairs that are within reach of each other in at least one of the first rounds.
 
-    In so many rounds the schedule switches on the same edges of it as of the complete network, which holds all pairs.
-    The two rounds that prime a network, in which all neighbours exchange messages, know fewer of them, and in longer
-    runs those are missing that meet only later.
+    During these rounds the schedule switches on the same edges of it as of the complete network. In the two rounds that
+    prime a network all neighbours exchange messages; with this network there are fewer neighbours. In longer runs,
+    pairs that meet only later are missing.
 
     Parameters
     ----------
     schedule : Walking
-        Such as :class:`~kernelswarm.graphs.schedules.Mobile`.
+        A schedule such as :class:`~kernelswarm.graphs.schedules.Mobile`.
     nodes : int
-        V; they are labelled 0 to V - 1.
+        V, the number of nodes, which are labelled 0 to V - 1.
     rounds : int
-        T.
+        T, the number of rounds.
     generator : numpy.random.Generator
-        In the state of the one from which the schedule will begin.
+        A generator in the same state as the one for the schedule.
 
     Examples
     --------

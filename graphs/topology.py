@@ -36,7 +36,7 @@ class Topology(Protocol):
         Raises
         ------
         ValueError
-            When no such network can be built.
+            If no such network can be built.
         """
         ...
 

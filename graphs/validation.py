@@ -32,9 +32,9 @@ def validate(graph: nx.Graph[Any], fresh: bool = False, strict: bool = False) ->
         Any, with at least one node. A directed edge from i to j says that i asks j. The node attribute ``pos`` is a
         place in space, of as many finite numbers on every node.
     fresh : bool
-        Whether nobody else holds the graph: it is then returned itself where it is in order.
+        Whether no other code holds the graph, so that a valid graph may be returned itself instead of a copy.
     strict : bool
-        Whether everything but names is refused instead, and a network that is not connected too.
+        Whether everything except names is refused instead, and disconnected networks too.
 
     Returns
     -------
@@ -280,7 +280,7 @@ def _is_plain_place(place: Any) -> bool:
 
 
 def _is_in_order(graph: Graph) -> bool:
-    """Tell whether a valid graph is what :func:`_copy` makes of it: a million nodes take a second instead of six."""
+    """Return whether a valid graph is what :func:`_copy` makes of it: a million nodes take a second instead of six."""
     labels = list(graph)
     if type(graph) is not nx.Graph or any(type(label) is not int for label in labels) or labels != sorted(labels):
         return False

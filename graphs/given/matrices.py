@@ -14,10 +14,10 @@ from scipy.sparse import coo_array, csr_array, issparse
 
 
 def from_matrix(matrix: Any) -> nx.Graph[Any]:
-    """Return the graph of an adjacency matrix, undirected where it is symmetric.
+    """Return the graph of an adjacency matrix, which is undirected if the matrix is symmetric.
 
-    An entry in row i and column j that is not zero is an edge; where the matrix is not symmetric it says that i asks j.
-    Where entries are other numbers than 0 and 1, edges have them as the attribute ``weight``.
+    A nonzero entry in row i and column j is an edge; if the matrix is not symmetric, it means that i asks j. If entries
+    differ from 0 and 1, they become the edges' attribute ``weight``.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def from_matrix(matrix: Any) -> nx.Graph[Any]:
     Raises
     ------
     ValueError
-        It is not square, or not of finite numbers.
+        If the matrix is not square, or has entries that are not finite numbers.
     """
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         shape = " x ".join(map(str, matrix.shape))
@@ -56,7 +56,7 @@ def from_matrix(matrix: Any) -> nx.Graph[Any]:
 
 
 def is_sparse(value: object) -> bool:
-    """Tell whether something is a sparse matrix of scipy."""
+    """Return whether something is a sparse matrix of scipy."""
     return bool(issparse(value))
 
 
@@ -71,12 +71,12 @@ def matlab_arrays(file: Path | bytes) -> dict[str, Any]:
     Parameters
     ----------
     file : Path or bytes
-        The file, or what it holds.
+        The file, or its contents.
 
     Raises
     ------
     ValueError
-        It is not of MATLAB up to version 7: why not, without the remedy.
+        If it is no MATLAB file of up to version 7; the message has the reason, without the remedy.
     """
     from scipy.io import loadmat  # a fifth of a second, which no other file should take
     from scipy.io.matlab import MatReadError

@@ -32,12 +32,12 @@ UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 def is_number(label: object) -> bool:
-    """Tell whether a label is a whole number; truth values are none."""
+    """Return whether a label is a whole number; truth values are none."""
     return type(label) is int or (isinstance(label, Integral) and not isinstance(label, bool | np.bool))
 
 
 def are_numbers(labels: Iterable[Any]) -> bool:
-    """Tell whether all labels are whole numbers from 0 to ``LARGEST_LABEL``, which stay as they are."""
+    """Return whether all labels are whole numbers from 0 to ``LARGEST_LABEL``, which stay as they are."""
     return all(is_number(label) and 0 <= label <= LARGEST_LABEL for label in labels)
 
 
@@ -239,7 +239,7 @@ def names_of(labels: Sequence[Hashable]) -> list[Name]:
 
 
 def is_whole(label: object) -> bool:
-    """Tell whether a label is a float with an integer value, as in pandas' integer columns with gaps."""
+    """Return whether a label is a float with an integer value, as in pandas' integer columns with gaps."""
     return isinstance(label, float | np.floating) and float(label).is_integer()
 
 

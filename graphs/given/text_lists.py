@@ -338,7 +338,7 @@ def kind_of(lines: Sequence[Line]) -> str:
 
 
 def _could_be_adjacency(rows: Sequence[list[str]]) -> bool:
-    """Tell whether each line may be a node and its neighbours: every node once, and no neighbour twice."""
+    """Return whether each line may be a node and its neighbours: every node once, and no neighbour twice."""
     first = [row[0] for row in rows]
     if len(set(first)) < len(first) or any(len(set(row)) < len(row) for row in rows):
         return False
@@ -347,13 +347,13 @@ def _could_be_adjacency(rows: Sequence[list[str]]) -> bool:
 
 
 def _is_mutual(rows: Sequence[list[str]]) -> bool:
-    """Tell whether each node is a neighbour of its neighbours."""
+    """Return whether each node is a neighbour of its neighbours."""
     pairs = {(row[0], other) for row in rows for other in row[1:]}
     return all((other, node) in pairs for node, other in pairs)
 
 
 def _is_multiline(rows: Sequence[list[str]]) -> bool:
-    """Tell whether each line of two fields has a node and the number of lines of one after it, for every node."""
+    """Return whether each line of two fields has a node and the number of lines of one after it, for every node."""
     place, headed, others = 0, [], set()
     while place < len(rows):
         if len(rows[place]) != 2 or not rows[place][1].isdecimal():
@@ -369,7 +369,7 @@ def _is_multiline(rows: Sequence[list[str]]) -> bool:
 
 
 def _is_matrix(rows: Sequence[list[str]]) -> bool:
-    """Tell whether lines are a square of zeros and ones, a larger symmetric one of numbers, or one with names."""
+    """Return whether lines are a square of zeros and ones, a larger symmetric one of numbers, or one with names."""
     if len(rows) > 2 and rows[0][0] == "" and rows[0][1:] == [row[0] for row in rows[1:]]:
         return True
     count = len(rows)
@@ -407,7 +407,7 @@ def _header(lines: Sequence[Line]) -> tuple[int, int] | None:
 
 
 def _is_title(lines: Sequence[Line], column: int) -> bool:
-    """Tell whether a column holds numbers, also 55,2, below a first line that holds none, such as km."""
+    """Return whether a column holds numbers, also 55,2, below a first line that holds none, such as km."""
     first, *below = (line.fields[column].replace(",", ".") if column < len(line.fields) else "" for line in lines)
     return not _is_number(first) and all(map(_is_number, below))
 
@@ -446,7 +446,7 @@ def _refuse_places(titled: bool, lines: Sequence[Line], ends: tuple[int, int]) -
 
 
 def _are_decimals(fields: Sequence[str]) -> bool:
-    """Tell whether fields are numbers, and some of them have a fraction."""
+    """Return whether fields are numbers, and some of them have a fraction."""
     plain = [field.replace(",", ".") for field in fields]
     return all(map(_is_number, plain)) and any(float(field) % 1.0 for field in plain)
 

@@ -72,8 +72,8 @@ Declared = dict[str, tuple[str, str | None, str | None, bool]]
 def read_gexf(text: str) -> nx.Graph[Any]:
     """Return the graph of a file in GEXF.
 
-    Nodes inside nodes are nodes too. An edge is of its ``type``, otherwise of the ``defaultedgetype``; mutual ones go
-    both ways. Places are those of ``viz:position``. Times are left out, with a warning.
+    Nodes inside nodes are nodes too. The direction of an edge is its ``type``, by default the ``defaultedgetype``;
+    mutual edges have both directions. Positions are taken from ``viz:position``. Times are ignored, with a warning.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ class Key(NamedTuple):
 def read_graphml(text: str) -> nx.Graph[Any]:
     """Return the graph of a file in GraphML.
 
-    Nodes inside nodes are nodes too. An edge goes one way where its ``directed`` says so, otherwise its arrows in yEd,
-    otherwise the ``edgedefault`` of the graph that it stands in. Where a key has a default, nodes or edges without
-    data of it have that. Ports are left out.
+    Nodes inside nodes are nodes too. Whether an edge is directed is set by its ``directed``, or else by its arrows in
+    yEd, or else by the ``edgedefault`` of its graph. A key's default applies to nodes or edges without data for the
+    key. Ports are ignored.
 
     Parameters
     ----------
