@@ -68,7 +68,7 @@ def _say(missing: str, instead: str) -> None:
 
 
 def _compiles() -> bool:
-    """Tell whether functions are compiled: where that is not switched off, and all is there that it takes."""
+    """Return whether functions are compiled: where that is not switched off, and all is there that it takes."""
     if vars(config)["DISABLE_JIT"]:
         return False
     missing = [
@@ -193,7 +193,7 @@ def keep_by(dispatcher: Any, kept: Any) -> None:
 
 
 def has_files(dispatcher: Any) -> bool:
-    """Tell whether numba keeps a function in files of its own."""
+    """Return whether numba keeps a function in files of its own."""
     return type(getattr(dispatcher, "_cache", None)).__name__ == "FunctionCache"
 
 

@@ -248,8 +248,8 @@ def _named(function: Any) -> Iterator[Any]:
 def places(file: str, make: bool = False) -> Iterator[Path]:
     """Yield the folders in which the compiled functions of a source may lie, the one to be tried first in front.
 
-    ``NUMBA_CACHE_DIR``, where it is set; else beside the source, or in the user's folder for such things where he has a
-    home. Then a folder of his own among temporary files, if it is there or to be made.
+    The first folder is ``NUMBA_CACHE_DIR`` if that is set; otherwise the source's folder, then the user's cache folder,
+    if the user has a home. The last one is the user's own temporary folder, if it exists or can be created.
     """
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", os.path.expanduser("~"))
     folders = os.path.dirname(file)

@@ -98,7 +98,7 @@ def seed_of(seed: Seed) -> int:
 
 
 def resolved_value(key: str, value: Value | str, part: str = "learner") -> Value:
-    """Return the value of a key; raises RefusedKey where it is a word that training data have to turn into it."""
+    """Return the value of a key; raises RefusedKey if it is still a word, which must be resolved from training data."""
     if isinstance(value, str):
         raise RefusedKey(
             key,

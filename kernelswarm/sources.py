@@ -105,7 +105,7 @@ def _stamp(module: str, file: str) -> bytes | None:
 
 
 def is_edited(file: str | None) -> bool:
-    """Tell whether a module's file is a user's own, and neither Python's nor that of an installed package."""
+    """Return whether a module's file is a user's own, and neither Python's nor that of an installed package."""
     return file is not None and not _is_installed(file) and not Path(file).is_relative_to(_standard)
 
 
@@ -165,7 +165,7 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 def is_readable(file: str) -> bool:
-    """Tell whether a source can be read: it is a file, or in an archive from which modules are imported."""
+    """Return whether a source can be read: it is a file, or in an archive from which modules are imported."""
     return Path(file).is_file() or _archive(file) is not None
 
 

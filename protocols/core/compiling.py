@@ -1,15 +1,15 @@
 """How functions are compiled: kept on disk, and each no more often than it must be.
 
-By itself numba compiles a function once for arrays that may be written to and once for such that may not, and once for
-each number that a compiled caller writes out. Here the former is stated by the parameters' annotations, or by those of
-the fields where a parameter is a named tuple, and the latter is no difference.
+By default numba compiles a function separately for writable and for read-only arrays, and separately for each literal
+number in a compiled caller. Here annotations of the parameters, or of the fields of a named tuple, declare arrays as
+read-only, and literal numbers make no difference.
 
-By itself numba also makes each loop ready for thousands of turns: several turns at a time, entries side by side in
-vector registers, the rest behind. At the few dozen turns that loops have here, over neighbours, outputs and the
-elements of a dictionary, there is little but the rest, and all that takes a fifth of the time of compilation. Here
-loops stay as they are: long ones are written in lanes (:mod:`kernelswarm.agents.arithmetic.simd`), or in a module with
-`LONG_LOOPS`. Neither changes a bit, since no sum may be reordered either way (docs/decisions/0027; numba is instructed
-in :mod:`kernelswarm.inside_numba`).
+By default numba also unrolls and vectorises each loop for thousands of iterations, with a separate loop for the
+remainder. Loops here have a few dozen iterations, over neighbours, outputs and the elements of a dictionary, so that
+mostly the remainder runs, and these optimisations take a fifth of the compilation time. Here loops are not transformed:
+long loops are written in lanes (:mod:`kernelswarm.agents.arithmetic.simd`), or in a module with `LONG_LOOPS`. Neither
+changes a bit, because sums are never reordered (docs/decisions/0027; numba's options are set in
+:mod:`kernelswarm.inside_numba`).
 """
 
 import gc

@@ -49,7 +49,7 @@ def passed(kind: Any, readonly: bool) -> Any:
 
 
 class PassedTuple(_types.NamedTuple):  # type: ignore[misc]
-    """The type of a named tuple that a function takes, whatever arrays its members are where it is called."""
+    """The type of a named tuple as a parameter, for any kinds of arrays as members in the call."""
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
         """Return the conversion of a tuple of the same class: the worst of its members'."""

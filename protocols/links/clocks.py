@@ -1,8 +1,8 @@
-"""When nodes are awake.
+"""Clocks: the rounds in which nodes are awake.
 
-A clock describes each node by the probabilities that it is awake again after 1, 2, 3, ... rounds, a renewal process,
-so that the round knows no clock by name. Where a node stands in it before the first round is drawn from the
-equilibrium, so that every round is like every other.
+A clock describes each node by a renewal process: the probabilities that the node is awake again after 1, 2, 3, ...
+rounds. Rounds therefore need not distinguish the kinds of clocks. The initial state of the process is drawn from its
+equilibrium, so that all rounds have the same distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST = 100_000
 """The largest number of rounds that a node sleeps."""
 
 TAIL = 1e-12
-"""Unbounded distributions are cut where their tail has at most this probability, or at LONGEST."""
+"""Unbounded distributions are cut at the point where the tail has at most this probability, or at LONGEST."""
 
 
 AWAKE = Range("[0.001, 1]", "a node that never wakes takes no part")
@@ -41,9 +41,9 @@ class Clock(Protocol):
         ...
 
     def gaps(self, places: Array) -> Array:
-        """Return the probabilities that a node is awake again after 1, 2, ... rounds, (V, G), or (1, G) for all alike.
+        """Return the probabilities that a node wakes again after 1, 2, ... rounds: (V, G), or (1, G) for equal nodes.
 
-        ``places`` (V,) are independent uniform numbers in [0, 1), one of each node: its quantile among all.
+        ``places`` (V,) are independent uniform numbers in [0, 1), one for each node: its quantile among all nodes.
         """
         ...
 
@@ -91,14 +91,14 @@ class Bernoulli(Ranged):
 
 @dataclass(frozen=True)
 class Poisson:
-    """Nodes wake at the events of Poisson processes of their own rates, each drawn, evenly in its logarithm.
+    """Nodes wake at the events of Poisson processes, whose rates are drawn log-uniformly for each node.
 
-    A node is awake in a round where at least one event falls into it: with the probability ``1 - exp(-rate)``.
+    A node is awake in a round with at least one event, which has the probability ``1 - exp(-rate)``.
 
     Parameters
     ----------
     slowest, fastest : float
-        The bounds of the rates, in events a round, above 0.
+        The bounds of the rates, in events per round, above 0.
     """
 
     slowest: float = 0.25
@@ -130,7 +130,7 @@ class Cyclic(Ranged):
     Parameters
     ----------
     period : int
-        Rounds, at least 1.
+        The number of rounds of a period, at least 1.
     """
 
     period: int = 4
@@ -155,9 +155,9 @@ class Stragglers(Ranged):
     share : float
         The probability of taking more than one round.
     tail : float
-        Above 0; the smaller, the heavier the tail.
+        The exponent, above 0; smaller values have heavier tails.
     longest : int
-        Rounds that it takes at most, at least 2.
+        The largest number of rounds, at least 2.
     """
 
     share: float = 0.1
@@ -174,7 +174,7 @@ class Stragglers(Ranged):
     }
 
     def gaps(self, places: Array) -> Array:
-        """Return the distribution, with its tail beyond the longest in the last place."""
+        """Return the distribution; the last entry includes the tail."""
         more = self.share * np.arange(1.0, self.longest) ** -self.tail  # the probabilities of more than 1, 2, ...
         return -np.diff(np.concatenate([[1.0], more, [0.0]]))[np.newaxis]
 
@@ -186,7 +186,7 @@ class Stragglers(Ranged):
 
 @runtime_checkable
 class ForgettingClock(Clock, Protocol):
-    """A clock after whose absences nodes may be reset."""
+    """A clock that may reset nodes after an absence."""
 
     @property
     def forgets(self) -> bool:
@@ -200,19 +200,19 @@ class JoiningClock(Clock, Protocol):
 
     @property
     def nodes(self) -> tuple[int | str, ...]:
-        """The nodes that it names, by label or own name; in a run all are labels of the network."""
+        """The nodes that the clock names, by label or by name; in a run all are labels of the network."""
         ...
 
     def starts(self, nodes: Integers, places: Array) -> Integers:
         """Return the first round in which each node is awake, (V,).
 
-        ``nodes`` (V,) are the nodes' labels, ``places`` (V,) as of :meth:`Clock.gaps`.
+        ``nodes`` (V,) are the nodes' labels; ``places`` (V,) are as in :meth:`Clock.gaps`.
         """
         ...
 
 
 def forgets(clock: Clock) -> bool:
-    """Tell whether nodes forget their functions while they are not awake."""
+    """Return whether nodes forget their functions while they are not awake."""
     return fulfils(clock, ForgettingClock) and clock.forgets
 
 
@@ -220,17 +220,17 @@ def forgets(clock: Clock) -> bool:
 class Churn(Ranged):
     """Nodes leave the network and come back; messages to them meanwhile are lost.
 
-    They are there with the share ``returns / (leaves + returns)``.
+    A node is present in a fraction ``returns / (leaves + returns)`` of the rounds.
 
     Parameters
     ----------
     leaves : float
-        The probability that a node that is there has left in the next round.
+        The probability that a present node leaves in the next round.
     returns : float
-        The probability that a node that has left is back in the next round, from .001 to 1.
+        The probability that an absent node returns in the next round, from .001 to 1.
     memory : bool
-        Whether a node that comes back has kept its function. Without memory it begins as before the first round:
-        with the learner's initial function, and with dual variables and tolerances as at first.
+        Whether a node keeps its function during an absence. Without memory a returning node restarts with the learner's
+        initial function, and with the initial dual variables and tolerances.
     """
 
     leaves: float = 0.01
@@ -247,22 +247,23 @@ class Churn(Ranged):
         return not self.memory
 
     def gaps(self, places: Array) -> Array:
-        """Return the gaps: 1 where a node stays, and 1 more than a geometric distribution where it leaves."""
+        """Return the gaps: 1 if a node stays, and 1 plus a geometric number of rounds if it leaves."""
         return np.concatenate([[1.0 - self.leaves], self.leaves * geometric(self.returns)])[np.newaxis]
 
 
 @dataclass(frozen=True)
 class Joining:
-    """Nodes join the network late, and stay: before, they are silent and learn nothing.
+    """Nodes join the network late and then stay; before they join they are silent and learn nothing.
 
     Parameters
     ----------
     within : int
-        Nodes join in rounds from 0 to this, all with the same probability; 0 has them there from the start.
+        The last round in which nodes join: each joins in a round from 0 to this, with equal probabilities. With 0 all
+        nodes are present from the start.
     nodes : tuple of int or str
-        Nodes that join in rounds of their own, by their labels in the network, numbers, or by their own names, text.
+        Nodes with a given first round, by their labels in the network (numbers) or by their names (text).
     rounds : tuple of int
-        These rounds, one for each of ``nodes``; 0 is there from the start.
+        The first rounds, one for each of ``nodes``; 0 means present from the start.
     """
 
     within: int = 100

@@ -21,50 +21,51 @@ KINDS: tuple[str, ...] = get_args(Kind)
 STUCK, OFFSET, SCALE, NOISE, SIGN, LABELS, RANDOM, TARGET, SILENT = range(len(KINDS))
 
 OF_CLASSES = "stuck", "labels", "random"
-"""The kinds of faults of data that are classes."""
+"""The kinds of faults that exist for class labels."""
 
 TYPICAL = 3.0
-"""The value of "auto", in deviations of the targets: outside of a sound node's measurements."""
+"""The value of "auto" in standard deviations of the targets, outside the usual range of a correct node."""
 
 LAST_STAGE, TABLES = 3, 4
 """The first stage of a message's random numbers that links do not use, and the number of tables under one key."""
 
 AHEAD = 2
-"""A message that is sent in round t of a realization, 0, 1, ..., is used in the round with the number t + 2."""
+"""A message sent in round t of a realization, t = 0, 1, ..., is used in round number t + 2."""
 
 normal = Gaussian().quantile
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Nodes that measure or send something wrong in some rounds: one table ``[[fault]]``.
+    """Nodes that measure or send wrong values in some rounds: one table ``[[fault]]``.
 
-    With the right value y, a fault of a value v makes of it
+    A fault with the value v replaces the correct value y by
 
         stuck    v                      noise    y + v e, e normal with deviation 1
         offset   y + v                  random   v e
         scale    v y                    target   2 v - y: the mirror image, the same at all nodes of the tables
         sign     -y                     labels   the class v places further, of K classes
 
-    and ``silent`` sends nothing. Tables act in their order. Faults of one value at several nodes are a collusion: these
-    nodes agree with one another on a function that is not the true one.
+    and ``silent`` sends nothing. Tables act in their order. Faults with the same value at several nodes are a
+    collusion: these nodes agree on the same wrong function.
 
     Parameters
     ----------
     nodes : tuple of int or str
-        The nodes, at least one: labels in the network, or names, as in ``[[node]]``.
+        The faulty nodes, at least one: labels in the network, or names, as in ``[[node]]``.
     kind : str
-        One of the above.
+        One of the kinds above.
     value : float or "auto"
-        v. "auto" is three deviations of the targets for ``offset`` and ``noise``, one for ``random``, their mean for
-        ``stuck`` and ``target``, 2 for ``scale``, and for classes 1, of ``stuck`` the first class.
+        v. "auto" is three standard deviations of the targets for ``offset`` and ``noise``, one standard deviation for
+        ``random``, the mean of the targets for ``stuck`` and ``target``, and 2 for ``scale``. For classes it is 1, and
+        the first class for ``stuck``.
     of : {"data", "inputs", "messages"}
-        The targets of the node's samples, their inputs, or its messages: its values at points, or its vector, while its
-        function is right.
+        The faulty values: the targets of the node's samples, the inputs of its samples, or its messages (its values at
+        points, or its vector), while its function is correct.
     first : int
-        The round, from 1, in which the fault begins. A node that is not awake counts its own rounds of data.
+        The first round of the fault, from 1 on. For a node that sleeps, its own rounds with data are counted.
     last : float
-        The last round of the fault, not before the first; inf for all that follow.
+        The last round of the fault, not before the first; inf for no end.
     """
 
     nodes: tuple[int | str, ...]
@@ -98,7 +99,7 @@ class Fault:
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
+        """The keys that still have to be resolved from data."""
         return ("value",) if self.value == "auto" else ()
 
     @property
@@ -107,7 +108,7 @@ class Fault:
         return KINDS.index(self.kind)
 
     def resolved(self, numbers: Array, classes: bool) -> "Fault":
-        """Return the fault with a value that suits a sample of the numbers that it changes, (n, q)."""
+        """Return the fault with its value computed from a sample of the numbers that it changes, (n, q)."""
         if self.value != "auto":
             return self
         mean, deviation = float(np.mean(numbers)), float(np.std(numbers)) or 1.0
@@ -124,7 +125,7 @@ class Fault:
         return replace(self, value=significant(values.get(self.code, 1.0)))
 
     def refuse(self, classes: int | None) -> None:
-        """Raise for a kind that does not exist for classes, or for numbers."""
+        """Raise RefusedKey for a kind that does not exist for classes, or for numbers."""
         if self.of != "data":
             return
         if classes is None and self.kind == "labels":
@@ -135,7 +136,7 @@ class Fault:
             raise RefusedKey("value", f"= {_number(self.value):g} must be a class, from 0 to {classes - 1}")
 
     def rows(self, begin: int, count: int, batch_size: int) -> slice:
-        """Return whether each of ``count`` samples from one on is faulty, at a node with this batch size."""
+        """Return the slice of the faulty samples among ``count`` samples from number ``begin`` on."""
         first = (self.first - 1) * batch_size - begin
         last = count if self.last == math.inf else int(self.last) * batch_size - begin
         return slice(min(max(first, 0), count), min(max(last, 0), count))
@@ -146,21 +147,21 @@ def _number(value: float | str) -> float:
 
 
 class SpokenFaults:
-    """The faults of messages, by the places of their nodes.
+    """The faults of messages, by the indices of their nodes.
 
     Parameters
     ----------
     faults : sequence of Fault
-        With resolved values and labels; faults of data and inputs are ignored.
+        The faults, with resolved values and labels; faults of data and inputs are ignored.
     labels : sequence of int
-        The label of each place, (n,).
+        The label of each node, (n,).
 
     Attributes
     ----------
     start : Integers
-        (n + 1,) the begin of each place's rows.
+        The first row of each node, (n + 1,).
     rows : Array
-        (F, 5) kind, value, first and last round, and the place of its table, by which it draws random numbers.
+        (F, 5): kind, value, first and last round, and the index of the fault's table, which selects random numbers.
     """
 
     def __init__(self, faults: Sequence[Fault], labels: Sequence[int]) -> None:
@@ -179,7 +180,7 @@ class SpokenFaults:
 
 
 def silenced(faults: Sequence[Fault], senders: Integers, first: int, active: Booleans) -> Booleans:
-    """Return whether each edge is there and its sender not silent, (E, rounds from ``first`` on of a realization)."""
+    """Return whether each edge is present and its sender not silent, (E, rounds from ``first`` on of a realization)."""
     for fault in faults:
         if fault.kind == "silent":
             rounds = first + AHEAD + np.arange(active.shape[1])
@@ -200,7 +201,7 @@ def misreport_in(numbers: Array, rows: Array, first: int, second: int, round: in
 
 @cached_njit
 def misreport(numbers: Array, kind: int, value: float, first: int, second: int, round: int, stage: int) -> None:
-    """Change numbers (n, c) in place by a fault; round and stage are the place of its random numbers."""
+    """Change numbers (n, c) in place by a fault; ``round`` and ``stage`` select its random numbers."""
     rows, columns = numbers.shape
     if kind == LABELS and columns > 1:  # a class gets the score of another
         for _ in range(int(value) % columns):

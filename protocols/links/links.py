@@ -1,4 +1,4 @@
-"""What happens to messages between neighbours: the table ``[links]``."""
+"""Loss, delay, rounding, noise and triggering of messages between neighbours: the table ``[links]``."""
 
 import math
 from dataclasses import dataclass, field
@@ -21,8 +21,8 @@ class Quantization(Ranged):
     Parameters
     ----------
     bits : int
-        Bits of a number, from 1 to 32; 64 sends numbers as they are. The points of a message, the sender's own values
-        and its answers have a scale each, of 16 bits, as have row sums and dual variables.
+        The number of bits per number, from 1 to 32; 64 sends unrounded numbers. The points of a message, the sender's
+        own values, and its answers each have a scale of 16 bits. Row sums and dual variables have 16 bits each.
     """
 
     bits: int = EXACT
@@ -37,9 +37,9 @@ class Clip(Ranged):
     Parameters
     ----------
     values : float
-        Of each value the C numbers lie between minus this and this, positive; inf for no bound.
+        The largest magnitude of each of a value's C numbers, positive; inf for no bound.
     points : float
-        Of each point the p numbers lie between minus this and this, positive; inf for no bound.
+        The largest magnitude of each of a point's p numbers, positive; inf for no bound.
     """
 
     values: float = math.inf
@@ -48,7 +48,7 @@ class Clip(Ranged):
     ranges: ClassVar = {"values": Range("(0, inf]", "inf is no bound"), "points": Range("(0, inf]", "inf is no bound")}
 
     def on(self, what: str) -> float:
-        """Return the bound of "points", of "values", or of "vectors": the smaller of both, for these are neither."""
+        """Return the bound of "points" or "values"; for "vectors", which are neither, the smaller of both."""
         return min(self.points, self.values) if what == "vectors" else self.points if what == "points" else self.values
 
 
@@ -59,9 +59,9 @@ class Trigger(Ranged):
     Parameters
     ----------
     threshold : float
-        The largest change of a value there that is not worth a message, not negative; 0 sends always.
+        The largest change of a value that causes no message, nonnegative; 0 always sends.
     decay : float
-        The threshold shrinks by this factor a round, from above 0 to 1; in round t = 0, 1, ... it is
+        The factor of the threshold per round, in (0, 1]; in round t = 0, 1, ... the threshold is
         ``threshold decay^t``.
     """
 
@@ -76,28 +76,28 @@ class Trigger(Ranged):
 
 @dataclass(frozen=True)
 class Links:
-    """What happens to the messages of every directed edge: one message a round, with points, values and duals.
+    """The links of every directed edge, which carry one message per round, with points, values and dual variables.
 
     Parameters
     ----------
     loss : Loss
         The loss of messages: a probability for all, ``bursts``, ``edge`` or ``distance``.
     delay : Delay
-        The rounds that messages take longer than on ideal links: a number for all, ``between``, ``geometric`` or
+        The additional rounds of messages compared to ideal links: a number for all, ``between``, ``geometric`` or
         ``distance``.
     quantization : Quantization
-        The bits to which their numbers are rounded.
+        The number of bits to which the messages' numbers are rounded.
     noise : Noise
-        The noise added to their numbers: a standard deviation, ``gaussian`` or ``laplace``.
+        The noise added to the messages' numbers: a standard deviation, ``gaussian`` or ``laplace``.
     clip : Clip
-        The bounds within which numbers are kept before noise is added.
+        The bounds to which numbers are clipped before noise is added.
     delta : float
-        The probability in the (epsilon, delta) by which the privacy of normal noise is stated, between 0 and 1.
+        The delta of the (epsilon, delta)-differential privacy that is reported for normal noise, in (0, 1).
     trigger : Trigger
-        The condition on which they are sent.
+        The condition for sending messages.
     bandwidth : float
-        The scalars, of 8 bytes, that each directed edge carries in a round, positive. Larger messages take several
-        rounds; messages wait meanwhile, and the newest is sent next.
+        The number of scalars, of 8 bytes, that each directed edge carries per round, positive. Larger messages take
+        several rounds; other messages wait meanwhile, and the newest is sent next.
     on_missing : {"skip", "repeat"}
         What a node does without a new message on an edge: it leaves the edge out in this round, or uses the last
         message once more.
@@ -146,15 +146,15 @@ class Links:
         return self.max_age + 3
 
     def memory(self, transit: int) -> int:
-        """Return the rounds for which a node keeps its own samples, where a message takes ``transit`` rounds.
+        """Return the number of rounds for which a node keeps its own samples, if a message takes ``transit`` rounds.
 
-        An answer may have been on its way both ways, and may have waited for a free edge.
+        A request and its answer may both be delayed, and may have waited for a free edge.
         """
         return 2 * self.max_age + 3 + transit
 
     @property
     def bits(self) -> int:
-        """The bits of a number that is sent."""
+        """The number of bits of a sent number."""
         return self.quantization.bits
 
     def transit(self, size: float) -> int:
@@ -163,7 +163,7 @@ class Links:
         Raises
         ------
         ValueError
-            That is more than ``max_age`` allows.
+            If that is more than ``max_age`` allows.
         """
         rounds = max(1, math.ceil(size / (8.0 * self.bandwidth)))
         if rounds - 1 > self.max_age:
@@ -183,9 +183,9 @@ IDEAL = Links()
 
 
 def bytes_of(points: float, values: float, others: float, scales: int, bits: int) -> float:
-    """Return the bytes of a message, from its numbers of points, of values, and of row sums and dual variables.
+    """Return the bytes of a message, from its counts of numbers for points, values, and row sums and dual variables.
 
-    Rounded messages carry ``scales`` besides, and these and the others in SCALE_BITS.
+    Rounded messages also carry ``scales`` scales. The scales, row sums and dual variables have SCALE_BITS bits each.
     """
     if bits == EXACT:
         return 8.0 * (points + values + others)

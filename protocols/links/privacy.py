@@ -10,10 +10,10 @@ from kernelswarm.protocols.links.links import Links
 
 @runtime_checkable
 class AccountedNoise(Protocol):
-    """A noise whose privacy is known."""
+    """A noise with a known privacy guarantee."""
 
     def spent(self, magnitudes: float, distance: float) -> Spent:
-        """Return the privacy spent on one noisy vector that moves by at most a sum of magnitudes and a distance."""
+        """Return the privacy spent on a noisy vector with L1 sensitivity ``magnitudes`` and L2 ``distance``."""
         ...
 
 
@@ -24,15 +24,15 @@ class Privacy:
     Attributes
     ----------
     sample : Spent or None
-        Spent on one sample, by its point and the node's value there; None without a bound.
+        The privacy spent on one sample, by its point and the node's value there; None without a bound.
     answer : Spent or None
-        Spent on a value that answers a neighbour's point, by the one message with it; None without a bound.
+        The privacy spent on one answer to a neighbour's point, by the message with that answer; None without a bound.
     exposed : str
-        Why the first has no bound; empty with a bound.
+        The reason why ``sample`` has no bound; empty with a bound.
     parts : str
         The part of the sample that is sent.
     rest : str
-        Further facts for the reader.
+        Further facts for the report.
     """
 
     sample: Spent | None
@@ -54,9 +54,9 @@ def privacy(
 ) -> Privacy:
     """Account for the messages with one sample.
 
-    Its point is in one message each time the sample is drawn, and in the symmetric form the node's value there in the
-    next, with the same noise for all neighbours: they learn no more together. Messages used once more were
-    received before. All pairs of samples are neighbours: the guarantee is local.
+    Each time the sample is drawn, its point is in one message. In the symmetric form the node's value at the point is
+    in the next message. All neighbours receive the same noise, so that they learn nothing more together. A message that
+    is used again is not sent again. The guarantee is local: any two samples are neighbouring inputs.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def privacy(
     inputs, outputs : int
         p and C.
     repeats : int
-        How often a sample is drawn.
+        The number of times that a sample is drawn.
     """
     answer = _release(links, "values", outputs)
     carried = [("points", inputs), ("values", outputs)] if symmetric else [("points", inputs)]
@@ -87,15 +87,15 @@ def privacy(
 
 
 def privacy_of_samples(links: Links, inputs: int, targets: int, classes: bool, repeats: int) -> Privacy:
-    """Account for the messages with one sample where nodes send only samples, to one learner.
+    """Account for the messages with one sample if nodes send only samples, to one learner.
 
-    Its point and its target are in one message each time it is drawn. All that is learned follows from these messages,
-    so that the guarantee, local again, is one about the learned function too.
+    Each time the sample is drawn, its point and its target are in one message. Learning uses only these messages, so
+    that the guarantee, which is local again, also holds for the learned function.
 
     Parameters
     ----------
     links : Links
-        Clipping and noise; that on values is that on targets.
+        Clipping and noise; the settings for values apply to targets.
     inputs, targets : int
         p and q.
     classes : bool
