@@ -95,7 +95,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledColk(CompiledPair):
-    """The functions and numbers of COLK for compiled rounds: the last function, with g, lies behind the present."""
+    """Functions and numbers of COLK for compiled rounds; the previous function and g follow the current function."""
 
     step = staticmethod(step)
 

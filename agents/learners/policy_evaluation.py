@@ -166,7 +166,7 @@ def _follow_residual(given: StepArguments, vector: Array, integers: Integers) ->
 
 
 class CompiledPolicy(CompiledPair):
-    """The functions and numbers of policy evaluation for compiled rounds: the residual lies behind the values."""
+    """Functions and numbers of policy evaluation for compiled rounds; the residual follows the value function."""
 
     step = staticmethod(step)
 
