@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -173,6 +173,14 @@ ROWS = 1024
 """The number of points whose kernel rows are computed at a time."""
 
 
+class Seen(NamedTuple):
+    """``kappa(x, .)`` at points, in the span of a dictionary and beyond it."""
+
+    images: Array  # (n, M), in an orthonormal basis of the span
+    known: Array  # (M, n), inv(R') k of the kernel rows k
+    rest: Array  # (n,), the squared distance from the span
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """The posterior variance of a function's values, and the variance of the targets' noise.
@@ -234,11 +242,24 @@ class Posterior:
             part *= self.scale
             if self.beyond is not None:
                 excess, level, ridge = self.beyond.tolist()
-                part += excess * np.maximum(self._left(some, ridge) - level, 0.0)
+                part += excess * np.maximum(self._left(self.seen(some), ridge) - level, 0.0)
         return found
 
-    def apart_from(self, points: Array, times: float = 1.0) -> Posterior:
-        """Return a copy with the function's own prior variance far from ``points`` (n, p), some or all of the samples.
+    def seen(self, points: Array) -> Seen:
+        """Return the images of ``points`` (n, p) in the span of the dictionary, by matrix products of all together."""
+        assert self.factor is not None
+        rows = self._rows(points)
+        images = rows @ np.tril(self.factor).T
+        rest = kernel_diagonal(self.function.kernel, points) - np.sum(images**2, axis=1)
+        return Seen(images, solve_triangular(self.root, rows.T, trans=1), np.maximum(rest, 0.0))
+
+    def variance_of(self, seen: Seen) -> Array:
+        """Return v of :meth:`variance`; here, other than there, the last bits depend on the number of points."""
+        found: Array = self.scale * (np.sum(seen.known**2, axis=0) + seen.rest / self.ridge)
+        return found
+
+    def apart_from(self, seen: Seen, times: float = 1.0) -> Posterior:
+        """Return a copy with the function's own prior variance far from the points seen, some or all of the samples.
 
         The ridge has a lower bound. With little noise the prior that corresponds to it therefore has a smaller variance
         than the function. Let g be an eigenvalue of the samples' Gram operator S. In its direction, samples reduce the
@@ -255,25 +276,24 @@ class Posterior:
         ridge, weights = self.ridge / times, self.function.weights
         if not len(weights) or not (self.noise > 0.0).all():
             return self
-        inverse = solve_triangular(self.root, np.linalg.inv(np.tril(self.factor)), trans=1)
+        below = np.tril(self.factor)
+        inverse = solve_triangular(self.root, solve_triangular(below, np.eye(len(below)), lower=True), trans=1)
         known = inverse.T @ inverse  # the inverse of H in an orthonormal basis
         share = np.eye(len(known)) - ridge * known
-        own = np.linalg.solve(np.tril(self.factor).T, weights)
+        own = solve_triangular(below, weights, trans=1, lower=True)
         norm = float(np.mean(np.sum(own * own, axis=0) / self.noise))
         prior = (norm - self.scale * np.sum(share * known)) / np.sum(share * share)
         if not prior > self.scale / self.ridge:
             return self
-        level = float(np.quantile(self._left(points, ridge), 0.95))
+        level = float(np.quantile(self._left(seen, ridge), 0.95))
         return replace(self, beyond=np.array([prior - self.scale / self.ridge, level, ridge]))
 
-    def _left(self, points: Array, ridge: float) -> Array:
-        """Return q at ``points`` (n, p): (n,)."""
+    def _left(self, seen: Seen, ridge: float) -> Array:
+        """Return q, (n,)."""
         assert self.factor is not None
-        below = np.tril(self.factor)
-        inside = solve_triangular(self.root, self._rows(points).T, trans=1)
-        inside = solve_triangular(below, solve_triangular(self.root, inside), trans=1, lower=True)
-        rest = kernel_diagonal(self.function.kernel, points) - np.sum(self.images(points) ** 2, axis=1)
-        found: Array = ridge * ridge * np.sum(inside * inside, axis=0) + np.maximum(rest, 0.0)
+        inside = solve_triangular(self.root, seen.known)
+        inside = solve_triangular(np.tril(self.factor), inside, trans=1, lower=True)
+        found: Array = ridge * ridge * np.sum(inside * inside, axis=0) + seen.rest
         return found
 
     def noise_ratio(self, points: Array) -> Array:
@@ -300,12 +320,12 @@ class Posterior:
 
     def following(self, points: Array, errors: Array) -> Posterior:
         """Return a copy whose noise is fitted to the newest errors (n, C), before their steps, at ``points`` (n, p)."""
-        levels = varying_noise(self, points, errors, np.ones(len(points)))
+        levels = varying_noise(self, self.images(points), self.variance(points), errors, np.ones(len(points)))
         if levels is None:
             return self
         return replace(self, levels=calibrated(replace(self, levels=levels), points, errors))
 
-    def leverage(self, points: Array, weights: Array) -> Array:
+    def leverage(self, seen: Seen, weights: Array) -> Array:
         """Return the leverages of the samples, (n,), in [0, 1).
 
         With the image z_i of sample i in the span of the dictionary, and its weight w_i,
@@ -315,7 +335,7 @@ class Posterior:
         The leave-one-out residual of sample i is ``(y_i - f(x_i)) / (1 - h_i)``. H itself is not used, because for a
         point that entered late it contains only the projections of earlier samples.
         """
-        images = np.sqrt(weights)[:, np.newaxis] * self.images(points)
+        images = np.sqrt(weights)[:, np.newaxis] * seen.images
         known = images.T @ images
         known.flat[:: len(known) + 1] += self.ridge / self.scale
         found: Array = np.sum(solve_triangular(np.linalg.cholesky(known), images.T, lower=True) ** 2, axis=0)

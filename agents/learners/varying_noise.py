@@ -50,16 +50,12 @@ class Known(Protocol):
         """Return the variance of the values at ``points`` (n, p), in units of the noise's: (n,)."""
         ...
 
-    def images(self, points: Array) -> Array:
-        """Return the images of ``points`` (n, p) in the span, (n, M)."""
-        ...
-
     def noise_ratio(self, points: Array) -> Array:
         """Return the noise's variance at ``points`` (n, p) in units of its mean, (n, C)."""
         ...
 
 
-def varying_noise(known: Known, points: Array, errors: Array, weights: Array) -> Array | None:
+def varying_noise(known: Known, images: Array, variance: Array, errors: Array, weights: Array) -> Array | None:
     """Learn the logarithm of the noise's variance as a function in the span of the dictionary.
 
     With leave-one-out errors e_i, ``e_i^2 / (s^2 (v(x_i) + 1 / w_i))`` is 1 on average. Its logarithm is fitted by
@@ -71,8 +67,10 @@ def varying_noise(known: Known, points: Array, errors: Array, weights: Array) ->
     ----------
     known : Known
         The posterior, with constant noise.
-    points : Array
-        (n, p).
+    images : Array
+        The images of the points in the span, (n, M).
+    variance : Array
+        v at the points, (n,).
     errors : Array
         ``y_i - f(x_i)``, with f fitted without row i, (n, C).
     weights : Array
@@ -84,12 +82,12 @@ def varying_noise(known: Known, points: Array, errors: Array, weights: Array) ->
         The ``levels`` of a `Posterior`, (3 + M, C), or None if the noise of all outputs is constant.
     """
     count, outputs = errors.shape
-    spread = known.noise * (known.variance(points) + 1.0 / weights)[:, np.newaxis]
+    spread = known.noise * (variance + 1.0 / weights)[:, np.newaxis]
     if count < FEWEST or not np.all(spread > 0.0):
         return None
     squares = errors**2 / spread
     logarithms = np.log(np.maximum(squares, LEAST))
-    images, found = known.images(points), np.zeros((3 + len(known.root), outputs))
+    found = np.zeros((3 + len(known.root), outputs))
     for c in range(outputs):
         centered = logarithms[:, c : c + 1] - logarithms[:, c].mean()
         levels, left_out = ridge_regression(images, centered)

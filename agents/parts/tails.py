@@ -38,11 +38,16 @@ def found(points: Array) -> tuple[Array, Array] | None:
     columns.
     """
     middle, unit = np.zeros((2, points.shape[1]))
-    for k, column in enumerate(points.T if len(points) >= FEWEST else ()):
-        low, center, high = np.quantile(column, [0.05, 0.5, 0.95])
+    if len(points) < FEWEST:
+        return None
+    quantiles = np.quantile(points, [0.05, 0.5, 0.95], axis=0).T
+    for k, (column, (low, center, high)) in enumerate(zip(points.T, quantiles, strict=True)):
         far = np.abs(column - center)
         far = far[far > 0.0]
-        if len(far) < RARE * len(column) or not np.quantile(far, 0.99) > HEAVY * np.median(far):
+        if len(far) < RARE * len(column):
+            continue
+        usual, largest = np.quantile(far, [0.5, 0.99])
+        if not largest > HEAVY * usual:
             continue
         if high - center > ASKEW * (center - low):
             center = column.min()

@@ -263,11 +263,14 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         with self._threads():
             residuals = some.targets - evaluated(self.state_.function, points)
             others = samples.size / some.size  # each of these rows stands for so many
-            followed = known.leverage(points, self._times * others * weights) / others
-            left_out = residuals / (1.0 - followed)[:, np.newaxis]
             thinned = known.thinned(self._times)
-            levels = varying_noise(thinned, points, left_out, weights) if self.noise == "auto" else None
-            self._shown = {"levels": levels, "beyond": thinned.apart_from(points, self._times).beyond}
+            seen = thinned.seen(points)
+            followed = thinned.leverage(seen, self._times * others * weights) / others
+            left_out = residuals / (1.0 - followed)[:, np.newaxis]
+            levels = None
+            if self.noise == "auto":
+                levels = varying_noise(thinned, seen.images, thinned.variance_of(seen), left_out, weights)
+            self._shown = {"levels": levels, "beyond": thinned.apart_from(seen, self._times).beyond}
         center = np.average(some.targets, axis=0, weights=weights)
         variance = float(np.average(np.sum((some.targets - center) ** 2, axis=1), weights=weights))
         with np.errstate(over="ignore"):

@@ -111,7 +111,8 @@ def test_levels_are_those_of_the_errors_before_the_steps(case: str, keys: dict[s
     x, e = agent.errors.newest()
     assert len(x) == -(-len(kept) // 2)
     known = agent.posterior()
-    found = varying_noise(learner.posterior(agent.state).thinned(agent.times), x, e, np.ones(len(x)))
+    thinned = learner.posterior(agent.state).thinned(agent.times)
+    found = varying_noise(thinned, thinned.images(x), thinned.variance(x), e, np.ones(len(x)))
     assert found is not None
     np.testing.assert_array_equal(known.levels[1:], found[1:])
     assert np.mean(e**2 / target_variance(known, x)) == pytest.approx(1.0, abs=1e-6)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 from kernelswarm.agents.learners.adaraker import AdaRaker
 from kernelswarm.agents.learners.contract import Learner
@@ -13,6 +14,7 @@ from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.raker import Raker
 from kernelswarm.agents.learners.resolving import sample_for
+from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import SHARE, deviations, lengths_by, median_distance, relevance, tried
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
@@ -154,3 +156,30 @@ def test_lengths_go_on_for_as_long_as_the_held_out_error_falls(
     known = Sample(points, targets, Squared(), 1, 1, lambda points: points)
     found = tried("median", known, Gaussian(), lambda lengths: begun * SHARE)
     assert found == tried("median", known, Gaussian(), lambda lengths: nearer * SHARE)
+
+
+@pytest.mark.parametrize("count", [1, 2, 60, 61, 1000])
+def test_the_median_distance_has_the_bits_of_numpys(count: int) -> None:
+    points = np.random.default_rng(count).normal(size=(count, 3)).round(1)
+    distances = pdist(points)
+    distances = distances[distances > 0.0]
+    assert median_distance(points) == (float(np.median(distances)) if len(distances) else 1.0)
+    if count > 2:
+        points[0] = 1e200
+        distances = pdist(points[1:])
+        assert median_distance(points) == float(np.median(distances[distances > 0.0]))
+
+
+@pytest.mark.parametrize(("wrong", "times"), [(0, 1), (9, 1), (10, 2), (60, 2)])
+def test_other_lengths_of_classes_are_tried_from_ten_wrong_rows_on(
+    wrong: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = np.tile([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], 150)[:, np.newaxis]
+    points = np.random.default_rng(0).normal(size=(900, 2)) + 20.0 * labels
+    labels[2 : 3 * wrong : 3] = 1.0 - labels[2 : 3 * wrong : 3]  # every third row is held out
+    forms = []
+    judge = bandwidths._Trial.judge
+    monkeypatch.setattr(bandwidths._Trial, "judge", lambda *given: forms.append(given[1]) or judge(*given))
+    found = tried("median", sample(points, labels, MulticlassLogistic()), Gaussian(), lambda lengths: SHARE)
+    assert len(forms) == times
+    assert times > 1 or found == SHARE * median_distance(points)

@@ -69,14 +69,14 @@ def test_the_mean_square_of_errors_is_that_which_the_levels_say() -> None:
     errors = deviations[:, np.newaxis] * np.random.default_rng(3).choice([-1.0, 1.0], size=(len(x), 1))
     weights = np.where(x[:, 0] > 0.0, 4.0, 1.0)  # the noise of a row of weight 4 has half the deviation
     errors /= np.sqrt(weights)[:, np.newaxis]
-    levels = varying_noise(known, x, errors, weights)
+    levels = varying_noise(known, known.images(x), known.variance(x), errors, weights)
     assert levels is not None
     ratios = replace(known, levels=levels).noise_ratio(x)
     spread = known.noise * (known.variance(x) + 1.0 / weights)[:, np.newaxis]
     assert np.mean(errors**2 / spread / ratios) == pytest.approx(1.0, abs=0.05)
-    assert varying_noise(known, x, np.sqrt(spread), weights) is None
+    assert varying_noise(known, known.images(x), known.variance(x), np.sqrt(spread), weights) is None
     unknown = replace(known, noise=np.array([np.nan]))
-    assert varying_noise(unknown, x, errors, weights) is None
+    assert varying_noise(unknown, known.images(x), known.variance(x), errors, weights) is None
 
 
 def test_each_output_has_a_noise_of_its_own() -> None:
