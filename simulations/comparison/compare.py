@@ -77,7 +77,7 @@ def compare(
     out : Path, optional
         Folder for run folders (``runs/<cell>/seed_<seed>``), tables and figures. Without it nothing is written.
     observe : callable, optional
-        Called with the progress, about twice a second. When left out, a notebook shows a bar.
+        Called with the progress about twice a second. If it is left out, a notebook shows a progress bar.
     afresh : bool
         Whether all runs begin again, in a folder ``out-2``, ``out-3``, ... where ``out`` exists.
     numbered : bool

@@ -1,4 +1,4 @@
-"""The figures of nodes that learn a constant alone, and the risk beyond which a run has no result."""
+"""The risk of the best constant prediction, and advice for runs that do worse."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from kernelswarm.simulations.engine.measure import AT_ONCE, Report
 from kernelswarm.simulations.engine.scores import by_sample
 from kernelswarm.simulations.records.result import amount
 
-# The risk of the best constant prediction: what whoever has learned anything should be better than.
+# The risk of the best constant prediction: a learned function should have a lower one.
 
 
 def risks_of(loss: Loss, constants: Sequence[Array], held_out: Sequence[HeldOut]) -> list[float]:
-    """Compute the risk of predicting a constant (C,) at every point, of each constant on its own data; NaN without
-    data.
+    """Compute the risk of each constant prediction (C,) on the data set beside it; NaN for an empty data set.
 
-    Where the loss allows it, constants that have as much data are computed together.
+    Data sets of equal size are evaluated together if the loss allows it.
     """
     found: list[float] = []
     together = by_sample(loss)
@@ -46,7 +45,7 @@ def _risks(loss: Loss, constants: Sequence[Array], held_out: Sequence[HeldOut], 
         return [float("nan")] * len(constants)
     grid = grid_of(loss)
     areas = [0.0 if grid is None else grid.volume * len(grid.points) * float(each.sum()) for each in constants]
-    # Read-only targets, as streams hand them out, would have the loss compiled a second time.
+    # Streams return read-only targets, for which numba would compile the loss a second time.
     losses = loss_values(
         loss, np.repeat(np.stack(constants), size, axis=0), np.concatenate([data.targets for data in held_out])
     )
@@ -60,11 +59,11 @@ def risk_of(loss: Loss, constant: Array, held_out: HeldOut) -> float:
 
 
 def best_constant(loss: Loss, outputs: int, rows: HeldOut) -> Array:
-    """Return the constant prediction (C,) of least risk.
+    """Return the constant prediction (C,) with the lowest risk.
 
-    It is ``argmin_c mean_n l(c, y_n)`` over the targets of some rows: by the loss's own closed form, such as the mean
-    for the squared loss and the log frequencies for the logistic ones, or else by a search that uses values only, so
-    that kinks do no harm.
+    The constant is ``argmin_c mean_n l(c, y_n)`` over the targets. It is computed by the closed form of the loss if
+    there is one (the mean for the squared loss, log frequencies for the logistic losses), else by a derivative-free
+    search, which also copes with kinks.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ def best_constant(loss: Loss, outputs: int, rows: HeldOut) -> Array:
 # The samples that nodes learned from, drawn again when a run has ended.
 
 LATEST = 256
-"""Samples that stand for a node's endless data: the latest, of data that may drift."""
+"""Number of samples that represent an endless stream: the latest ones, since the data may drift."""
 
 
 class TrainingRows:
@@ -108,21 +107,21 @@ class TrainingRows:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        # Most sources count their samples; a million states of these would be kept for nothing.
+        # The state of most sources is a count of samples: it need not be stored for a million nodes.
         self._starts: dict[int, dict[str, Any]] = {}
         self._copies: dict[int, NodeSource] = {}
         for place, node in enumerate(source.nodes):
             if not (hasattr(node, "state") and hasattr(node, "restore")):
-                self._copies[place] = copy.deepcopy(node)  # of the user's own, without checkpoints
+                self._copies[place] = copy.deepcopy(node)  # a user's source without checkpoints
             elif not _counts(state := node.state()) or state["samples"]:
                 self._starts[place] = state
 
     def of(self, place: int, samples: int) -> HeldOut:
-        """Return the different rows among the first ``samples`` of the node at a place, or what stands for them.
+        """Return the training rows of the node at ``place`` after ``samples`` draws.
 
-        Of finite data these are its rows, those of later epochs left out, and all of them for a node that has learned
-        from none; of endless data the last ``LATEST``, or the first of a node that has had fewer. The source stands
-        afterwards where it stood before.
+        Finite data: the rows of the first epoch, or all rows if the node has not learned from any. Endless data: the
+        last ``LATEST`` samples, or the first ``LATEST`` if the node has drawn fewer. The state of the source is
+        restored.
         """
         node = self._source.nodes[place]
         count, start = LATEST, self._starts.get(place, {"samples": max(0, samples - LATEST)})
@@ -140,25 +139,25 @@ class TrainingRows:
 
 
 def _counts(state: dict[str, Any]) -> bool:
-    """Whether a state is nothing but the number of samples that were drawn."""
+    """Tell whether a source's state consists of the number of drawn samples alone."""
     return list(state) == ["samples"] and type(state["samples"]) is int
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The figures of nodes that learn nothing, means over the nodes; NaN without held-out data.
+    """Risks of constant predictions, as means over the nodes; NaN without held-out data.
 
     Attributes
     ----------
     constant : float
-        The risk on the nodes' held-out data of the constant that is best on the rows that each learned from.
+        Held-out risk of the best constant, which is fitted to each node's training rows.
     zero : float
-        The risk there of the function that learners begin with: 0, or 1 where all functions are positive.
+        Held-out risk of the initial function: 0, or 1 for learners of positive functions.
     each : dict of int to float
-        The risk of each node's constant.
+        Held-out risk of each node's best constant, by label.
     constant_learned, zero_learned : float
-        The risks of the two on the rows that were learned from: they tell the scale of the data also where the few
-        held-out rows happen to be met by a constant.
+        The two risks on the training rows. They show the scale of the data even if a constant happens to fit the few
+        held-out rows.
     """
 
     constant: float = math.nan
@@ -175,20 +174,20 @@ def baseline(
     learners: Mapping[int, Learner],
     outputs: int,
 ) -> Baseline:
-    """Compute the risk of the constant prediction of each node on the data that its risk was measured on.
+    """Compute the risk of each node's best constant on the node's held-out data.
 
-        c_i = argmin_c mean_n l(c, y_n)  over the rows that node i learned from
+        c_i = argmin_c mean_n l(c, y_n)  over the training rows of node i
 
-    A constant fitted to the held-out rows themselves would know what nobody can: of a single one, the target.
+    A constant fitted to the held-out rows would be an unfair baseline: for a single row, it is the target.
 
     Parameters
     ----------
     report : Report
-        Of the last evaluation.
+        The report of the last evaluation.
     sources, learners : mappings
-        The place and the data of each node that counts, and the learner of each.
+        The place and the source of each evaluated node, and its learner, by label.
     rows : TrainingRows
-        What the nodes learned from.
+        The nodes' training rows.
     outputs : int
         C.
     """
@@ -231,13 +230,13 @@ class _Node(NamedTuple):
     constant: Array
     start: Array
     held_out: HeldOut
-    own: HeldOut  # what it learned from
+    own: HeldOut  # its training rows
 
 
 def _with_every_class(rows: HeldOut, outputs: int) -> HeldOut:
-    """Return targets with one more of each class: without it a class that did not occur would be held for impossible.
+    """Return the targets with one more of each class, so that no class has the probability 0.
 
-    It is Laplace's rule of succession.
+    This is Laplace's rule of succession.
     """
     classes = np.arange(max(outputs, 2), dtype=np.float64)[:, None]
     return HeldOut(rows.points, np.concatenate([rows.targets, classes]))
@@ -246,18 +245,19 @@ def _with_every_class(rows: HeldOut, outputs: int) -> HeldOut:
 # Advice for a run that did worse than a constant, by the facts about its data and its learner.
 
 FEW = 200
-"""Rows of a node below which words such as "auto" are guesses that a search improves on."""
+"""With fewer rows in a node, values found by "auto" are guesses, and a search improves on them."""
 
 NODES = 20
-"""Nodes whose rows are looked at, at most."""
+"""Maximum number of nodes whose rows are examined."""
 
 APART = 10.0
-"""A column is in a unit of its own where its deviation is so many times from 1, or its mean so many deviations from
-0."""
+"""A column is unscaled if its standard deviation is above this number or below its inverse, or if its mean is this many
+deviations from 0.
+"""
 
 
 class Odd(NamedTuple):
-    """A column that is learned from as it stands, although its numbers are far from 0 and 1."""
+    """A column that is used without scaling although its mean or deviation is far from 0 or 1."""
 
     name: str
     key: str
@@ -270,18 +270,19 @@ def advice(
 ) -> str:
     """Return the advice for the first cause that applies.
 
-    Own numbers that were taken literally, in a unit far from 1; few rows; or else keys of the learner.
+    The causes are: the user's data was not standardized and has a scale far from 1; the nodes have few rows; else the
+    keys of the learner.
 
     Parameters
     ----------
     source : Source
         The opened stream.
     rows : TrainingRows
-        What the nodes learned from.
+        The nodes' training rows.
     stream, learner : mapping
-        The keys of the experiment's stream, and those of its learner that count, with their values.
+        The keys and values of the experiment's stream, and of the learner as far as they matter.
     offline : bool
-        Whether a batch solver fits the function: it has neither steps nor pilots.
+        Whether a batch solver fits the function, without steps and without pilot runs.
     """
     found = odd_column(source, rows, stream)
     if found is not None:
@@ -304,7 +305,7 @@ def advice(
 
 
 def odd_column(source: Source, rows: TrainingRows, stream: Mapping[str, Any]) -> Odd | None:
-    """Return the first column of own data that is taken literally and should not be, or None."""
+    """Return the first column of the user's data that should have been standardized and was not, or None."""
     off = [key for key in ("standardize_targets", "standardize") if stream.get(key) is False]
     if not off:
         return None

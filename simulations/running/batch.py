@@ -35,7 +35,7 @@ from kernelswarm.simulations.experiment.experiment import batch_expansion
 from kernelswarm.simulations.records.result import Table
 from kernelswarm.simulations.running.network import Network, open_stream
 
-# The batch solution: the regularised empirical risk in the span of some landmarks, its regularization validated.
+# The batch solution: minimum of the regularised empirical risk over the span of landmarks, with a validated lambda.
 
 
 GRID = 10.0 ** np.arange(2.0, -10.5, -0.5)
@@ -43,18 +43,18 @@ GRID = 10.0 ** np.arange(2.0, -10.5, -0.5)
 
 FOLDS = 5
 VALIDATED = 2_000
-"""Of the five folds as many are left out in turn as hold so many samples together: more would tell nothing new."""
+"""Validation stops after the folds, of five, that hold this many samples together: more samples would change little."""
 
 PATIENCE = 2
-"""After so many values of lambda in a row that validate worse than the best one, smaller ones are not tried."""
+"""The search over lambda stops after this many values in a row that are worse than the best one."""
 
 STEPS = 300
 TRIAL_STEPS = 100
-"""Iterations of L-BFGS at most, at the end and in trials.
+"""Maximum number of L-BFGS iterations, for the solution and in trials.
 
-Smooth losses take 5 to 40. Those with kinks take them all and end within .5% of LIBLINEAR's objective, the multiclass
-hinge at a small lambda within 3%: there LIBLINEAR takes 140 s for 2,000 samples in place of 3 s, and did not end in ten
-minutes for 20,000.
+Smooth losses take 5 to 40 iterations. Losses with kinks take all of them and end within .5% of LIBLINEAR's objective,
+the multiclass hinge with a small lambda within 3%: in that case LIBLINEAR takes 140 s for 2,000 samples (3 s here), and
+more than ten minutes for 20,000.
 """
 
 AT_ONCE = 4096
@@ -69,9 +69,9 @@ class Fit(NamedTuple):
     points, weights : Array
         The landmarks (m, p) and their weights (m, C).
     regularization : float
-        The chosen lambda, in the unit of the learners' ``regularization``.
+        The chosen lambda, as in the learners' parameter ``regularization``.
     chosen_by : str
-        How it was chosen.
+        How lambda was chosen.
     """
 
     points: Array
@@ -81,12 +81,12 @@ class Fit(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Samples as vectors z_n whose inner products are those of kappa(x_n, .) projected on the landmarks' span.
+    """Samples as vectors z_n with the inner products of the projections of kappa(x_n, .) on the landmarks' span.
 
     Attributes
     ----------
     rows : Array
-        Z, (n, r), in a basis in which its columns are orthogonal, or nearly so.
+        Z, (n, r), in a basis with (nearly) orthogonal columns of Z.
     squares : Array
         The squared lengths of the columns, (r,).
     targets : Array
@@ -109,9 +109,9 @@ def fit(
 ) -> Fit:
     """Minimise ``mean_n l(f(x_n), y_n) + lambda / 2 ||f||^2`` over ``f = sum_m w_m kappa(d_m, .)``.
 
-    The landmarks d_m are all points, or so many of them. For a quadratic loss with the second derivative h the minimum
-    is, where they are all points, ``w = inv(K + n lambda / h I) y``, and lambda is chosen by the loss of the
-    leave-one-out predictions. Else the minimum is found by L-BFGS, and lambda chosen on folds.
+    The landmarks d_m are all points, or ``landmarks`` of them. For a quadratic loss with second derivative h, lambda is
+    chosen by the leave-one-out loss; if all points are landmarks, the minimum is ``w = inv(K + n lambda / h I) y``. For
+    other losses the minimum is found by L-BFGS, and lambda is chosen by cross-validation.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ def fit(
     points, targets : Array
         The samples, (n, p) and (n, q), n at least 1.
     landmarks : int
-        The most points of the expansion.
+        Maximum number of points of the expansion.
     random : Generator
-        Orders the samples, for landmarks and folds.
+        Shuffles the samples before landmarks and folds are taken.
     """
     order = random.permutation(len(points))
     points, targets = np.ascontiguousarray(points[order]), np.ascontiguousarray(targets[order])
@@ -148,7 +148,7 @@ def fit(
 def features(kernel: Kernel, points: Array, landmarks: Array) -> tuple[Array, Array, Array]:
     """Compute the Nystroem features ``Z = kappa(X, D) A`` in the basis of their principal axes.
 
-    ``Z Z' = K_XD pinv(K_DD) K_DX``, which is the Gram matrix of the points where they are the landmarks.
+    ``Z Z' = K_XD pinv(K_DD) K_DX``. This is the Gram matrix K_XX if D = X.
 
     Parameters
     ----------
@@ -181,8 +181,8 @@ def features(kernel: Kernel, points: Array, landmarks: Array) -> tuple[Array, Ar
 def minimum(loss: Loss, samples: Samples, regularization: float, start: Array, steps: int) -> Array:
     """Minimise ``mean_n l(c' z_n, y_n) + lambda / 2 ||c||^2`` by L-BFGS; returns c, (r, C).
 
-    The variables are scaled by the root of the second derivative, as far as it is diagonal, so that the number of
-    iterations hardly depends on lambda.
+    The variables are scaled by the root of the Hessian's diagonal, so that the number of iterations hardly depends on
+    lambda.
 
     Parameters
     ----------
@@ -193,9 +193,9 @@ def minimum(loss: Loss, samples: Samples, regularization: float, start: Array, s
     regularization : float
         lambda > 0.
     start : Array
-        Where to start, (r, C).
+        The initial c, (r, C).
     steps : int
-        Iterations at most.
+        Maximum number of iterations.
     """
     from scipy.optimize import fmin_l_bfgs_b
 
@@ -215,22 +215,22 @@ def minimum(loss: Loss, samples: Samples, regularization: float, start: Array, s
 
 
 def _stiffness(loss: Loss, samples: Samples, regularization: float) -> Array:
-    """Bound the diagonal of the objective's second derivative, (r, 1)."""
+    """Bound the diagonal of the objective's Hessian, (r, 1)."""
     stiffness: Array = (loss.curvature or 1.0) * samples.squares / len(samples.rows) + regularization
     return stiffness[:, np.newaxis]
 
 
 def _ridge(loss: Loss, outputs: int, samples: Samples, grid: Array) -> tuple[Array, float]:
-    """Return the coefficients (r, C) and the lambda, of those in ``grid``, that loses least on samples left out.
+    """Return the coefficients (r, C) and the lambda in ``grid`` with the lowest leave-one-out loss.
 
-    With ``h_n = z_n' inv(Z'Z + n lambda / h I) z_n`` the prediction at a sample that is left out is
-    ``y_n - (y_n - f(x_n)) / (1 - h_n)`` (Allen's PRESS). One decomposition serves all samples and all lambda;
-    scikit-learn's RidgeCV takes 28 s in place of 2 s for 20,000 samples and 1,000 features.
+    With ``h_n = z_n' inv(Z'Z + n lambda / h I) z_n`` the leave-one-out prediction is ``y_n - (y_n - f(x_n)) / (1 -
+    h_n)`` (Allen's PRESS). One decomposition serves all samples and all lambda: 2 s for 20,000 samples and 1,000
+    features, for which scikit-learn's RidgeCV takes 28 s.
     """
     rows, squares, targets = samples
     count = len(rows)
     slopes = loss_derivatives(loss, np.zeros((count, outputs)), targets)
-    wanted = -slopes / loss.curvature  # (n, C), where the loss is least
+    wanted = -slopes / loss.curvature  # (n, C), predictions with the lowest loss
     shrinking = 1.0 / (squares[:, np.newaxis] + count * grid / loss.curvature)  # (r, L)
     solutions = (rows.T @ wanted)[:, np.newaxis, :] * shrinking[:, :, np.newaxis]  # (r, L, C)
     risks = np.zeros(len(grid))
@@ -246,13 +246,13 @@ def _ridge(loss: Loss, outputs: int, samples: Samples, grid: Array) -> tuple[Arr
 
 
 def _folds(count: int) -> list[slice]:
-    """Return the samples to leave out in turn; a single sample is validated on itself."""
+    """Return the validation folds; a single sample is validated on itself."""
     bounds = np.linspace(0, count, min(FOLDS, count) + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(bounds) if low < VALIDATED]
 
 
 def _validated(loss: Loss, outputs: int, samples: Samples, grid: Array, folds: list[slice]) -> tuple[float, Array]:
-    """Return the lambda, of those in ``grid``, that loses least on the folds, and coefficients (r, C) to start from."""
+    """Return the lambda in ``grid`` with the lowest validation loss, and initial coefficients (r, C)."""
     parts = []
     for fold in folds:
         kept = np.delete(np.arange(len(samples.rows)), fold) if len(samples.rows) > 1 else np.zeros(1, dtype=np.intp)
@@ -276,19 +276,19 @@ def _validated(loss: Loss, outputs: int, samples: Samples, grid: Array, folds: l
 
 
 def _first(loss: Loss, outputs: int, samples: Samples, regularization: float) -> Array:
-    """Return where a Newton step from 0 ends, (r, C): at 0 all classes tie, which is a kink of some losses."""
+    """Return the result (r, C) of one Newton step from 0: 0 itself is a kink of some losses, since all classes tie."""
     slopes = loss_derivatives(loss, np.zeros((len(samples.rows), outputs)), samples.targets)
     first: Array = -(samples.rows.T @ slopes) / len(samples.rows) / _stiffness(loss, samples, regularization)
     return first
 
 
 REMEDY = "compare learner.kernel with the scale of inputs and targets"
-"""The remedy where the fitted function has no sensible values: there are no steps to shorten."""
+"""The remedy if the fitted function has no sensible values: there is no step size to lower."""
 
 
 @dataclass(frozen=True)
 class BatchBackend:
-    """The process of the driver, whatever backend the experiment names: there is one learner, and it takes no rounds.
+    """Fits in the driver's process, whichever backend the experiment names: one learner takes no rounds.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class BatchBackend:
     elsewhere: ClassVar[bool] = False
 
     def kept(self) -> AbstractContextManager[None]:
-        """Keep nothing: starting takes no time."""
+        """Keep nothing, since nothing is started."""
         return nullcontext()
 
     @contextmanager
@@ -314,7 +314,7 @@ class BatchBackend:
 
 
 class BatchEngine:
-    """One agent whose function is fitted, when it is measured, to the samples of all rounds until then.
+    """One agent; each evaluation fits its function to the samples of all rounds so far.
 
     Parameters
     ----------
@@ -349,14 +349,14 @@ class BatchEngine:
         return {self._agent.node: LearnedFunction(self._agent.function.arrays(), None, {})}
 
     def snapshot(self) -> Snapshots:
-        """Return the rounds that are done: a run that goes on collects its samples anew."""
+        """Return the number of finished rounds; a resumed run draws the samples again."""
         return {self._agent.node: Snapshot({"rounds": np.array(self._agent.round)}, {})}
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
         self._agent.round = round
 
     def paces(self) -> None:
-        """Return nothing: there is one process."""
+        """Return None: there is one process."""
 
     def describe(self) -> dict[str, object]:
         return {"name": "batch", "processes": 1, **self._solver}
@@ -385,25 +385,25 @@ class BatchEngine:
 
 
 def rows_until(source: Source, samples: int) -> list[int]:
-    """Return how many different samples each node has had after ``samples`` draws: a repeated sample counts once."""
+    """Return the number of distinct samples of each node after ``samples`` draws."""
     if source.lengths is None:
         return [0 if isinstance(node, NoSamples) else samples for node in source.nodes]
     return [min(samples, length // source.epochs) for length in source.lengths]
 
 
 def collect(sources: Sequence[NodeSource], counts: Sequence[int], limit: int, seed: int) -> tuple[Array, Array]:
-    """Draw the first ``counts`` samples of each node; of more than ``limit`` in all, an even and random choice.
+    """Draw the first ``counts`` samples of each node, or ``limit`` random ones of them if there are more.
 
-    Every node gives the same share of its samples, so that all of them together weigh as in the whole.
+    Each node contributes the same share of its samples, so that nodes keep their weights.
 
     Parameters
     ----------
     sources : sequence of NodeSource
-        The nodes' data, not drawn from yet.
+        The nodes' sources, before their first draw.
     counts : sequence of int
-        How many samples of each node there are to choose from.
+        Number of available samples of each node.
     limit : int
-        The most samples, at least 1.
+        Maximum number of samples, at least 1.
     seed : int
         The experiment's seed.
 
@@ -414,7 +414,7 @@ def collect(sources: Sequence[NodeSource], counts: Sequence[int], limit: int, se
     """
     bounds = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     if bounds[-1] > limit:
-        # Integers of any size, since rounds x nodes x limit may be beyond 64 bits.
+        # Python's integers, since rounds x nodes x limit may exceed 64 bits.
         bounds = np.array([int(bound) * limit // int(bounds[-1]) for bound in bounds])
     kept: list[tuple[Array, Array]] = []
     for node, (source, count, share) in enumerate(zip(sources, counts, np.diff(bounds).tolist(), strict=True)):
@@ -424,7 +424,7 @@ def collect(sources: Sequence[NodeSource], counts: Sequence[int], limit: int, se
 
 
 def _drawn(source: NodeSource, chosen: Integers) -> Iterator[tuple[Array, Array]]:
-    """Draw to the last of the ``chosen`` places in a node's sequence, (n,) and sorted, and yield what stands there."""
+    """Yield the samples at the ``chosen`` places of a node's sequence, (n,) and sorted, in blocks."""
     last = int(chosen[-1]) + 1 if len(chosen) else 0
     for start in range(0, last, AT_ONCE):
         points, targets = source.draw(min(AT_ONCE, last - start))
@@ -433,7 +433,7 @@ def _drawn(source: NodeSource, chosen: Integers) -> Iterator[tuple[Array, Array]
         yield points[places], targets[places]
 
 
-# Regret: what samples, predicted before they are learned from, cost more than functions that are known afterwards.
+# Regret: the loss of predictions made before each sample is learned, minus the loss of a function known afterwards.
 
 Comparator = Callable[[int, Array, Integers], Array]
 """Values (n, C) of the function for the node at a position, at points (n, p) drawn after ages (n,) samples."""
@@ -442,18 +442,18 @@ Comparator = Callable[[int, Array, Integers], Array]
 class Regret:
     """The network's regret since the first round, by the names of its columns.
 
-    A node's regret is, over the samples that it has had until now, each predicted by f_t before it is learned from,
+    A node's regret is the sum over its samples so far, where f_t predicts sample t before it learns from it,
 
         sum_t l(f_t(x_t), y_t) - l(f*(x_t), y_t)
 
-    and the network's the mean over the nodes (SURVEY eq. 21). In ``regret`` f* is one function, fitted as by the
-    protocol ``batch`` to the samples of the whole run; in ``dynamic_regret`` it is the truth of each node when the
-    sample was drawn. The samples are drawn again from the opened stream, so that noise is the same on both sides.
+    The network's regret is the mean over the nodes (SURVEY eq. 21). For ``regret``, f* is the function that the
+    protocol ``batch`` fits to the samples of the whole run. For ``dynamic_regret``, f* is the node's true function when
+    the sample was drawn. The samples are drawn again from the opened stream, so that both losses have the same noise.
 
     Parameters
     ----------
     network : Network
-        The network; what ``[evaluation]`` of its experiment asks for is measured where it is known.
+        The network. The kinds of regret requested in the experiment's ``[evaluation]`` are measured if they can be.
     """
 
     def __init__(self, network: Network) -> None:
@@ -472,7 +472,7 @@ class Regret:
         self._learners = {plan.neighborhood.node: plan.learner for plan in network.plans}
 
     def resume(self, tables: Mapping[str, Table]) -> None:
-        """Go on after what has been measured before."""
+        """Continue after the evaluations of a resumed run."""
         rounds = tables["network"].get("round", np.empty(0))
         if not self._comparators or not len(rounds):
             return
@@ -497,7 +497,7 @@ class Regret:
         return self.sums
 
     def _costs(self, label: int, count: int) -> dict[str, float]:
-        """Draw a node's next samples, and return what each comparator loses on them."""
+        """Draw a node's next samples, and return the summed loss of each comparator on them."""
         found = dict.fromkeys(self._comparators, 0.0)
         position = self._positions[label]
         loss = self._learners.get(label, self._network.plans[0].learner).loss
@@ -518,7 +518,7 @@ class Regret:
 
     @cached_property
     def _samples(self) -> Source:
-        """The stream, opened again: what is drawn here the nodes have for themselves."""
+        """The stream, opened a second time: the nodes' own sources are not advanced."""
         return open_stream(self._network.experiment, self._network.adjacency)
 
     @cached_property
@@ -535,7 +535,7 @@ class Regret:
 
 
 def unknown(network: Network) -> str:
-    """Return why regret cannot be measured in a network; empty where it can."""
+    """Return why regret cannot be measured in a network; empty if it can."""
     experiment = network.experiment
     if network.source.noise_free is None:
         return "the stream does not say what its targets are without noise"
@@ -555,7 +555,7 @@ def unknown(network: Network) -> str:
 
 
 def unfitted(network: Network) -> str:
-    """Return why no batch solution is there to compare with; empty where one is."""
+    """Return why there is no batch solution to compare with; empty if there is one."""
     try:
         batch_expansion(network.experiment.learner)
     except InputError as refusal:

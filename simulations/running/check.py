@@ -1,4 +1,4 @@
-"""The check of an experiment without running it: its network, its data and the cost of its rounds."""
+"""Describe an experiment without running it: its network, its data and the cost of its rounds."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ from kernelswarm.simulations.running.unsuited import finding, undefended, warnin
 from kernelswarm.simulations.running.verdict import EACH_BY_ITSELF
 
 PLANNED = 10_000
-"""The largest number of agents that are planned for a look; the others are of the same kinds."""
+"""Maximum number of agents that are planned; the others are of the same kinds."""
 
 PLACES = 1000
-"""The number of places, spread evenly, at which the share of rounds awake is averaged."""
+"""Number of evenly spaced places over which the share of rounds awake is averaged."""
 
 LOOKED_AT = 8
-"""The largest number of nodes whose first steps are checked."""
+"""Maximum number of nodes whose first steps are checked."""
 
 FAR = 15
 """The largest diameter without a warning."""
@@ -81,7 +81,7 @@ def examine(experiment: Experiment) -> list[Section]:
     InputError
         The experiment would be refused.
     """
-    some_of = None if isinstance(experiment.backend, Ray) else PLANNED  # its processes depend on all agents
+    some_of = None if isinstance(experiment.backend, Ray) else PLANNED  # its blocks depend on all agents
     network = open_network(experiment, some_of)
     experiment = network.experiment  # with resolved keys
     sections = [_experiment(experiment, network), _network(experiment, network), _stream(experiment, network)]
@@ -173,7 +173,7 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
 
 
 def _solver(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
-    """Describe the fit after the last round."""
+    """Describe the batch fit after the last round."""
     limits = experiment.protocol.offline
     assert limits is not None
     samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
@@ -192,7 +192,7 @@ def _solver(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
 def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tuple[str, str]]:
     """Describe the backend's processes, and the messages between them."""
     plans = network.plans
-    # The cores of a cluster are known when it is connected to: these are this machine's.
+    # The number of a cluster's cores is unknown before the connection: this machine's cores are counted.
     size = backend.size(len(plans), cores())
     backend.require_room(plans)
     blocks = partition(plans, size)
@@ -214,7 +214,7 @@ def _in_turns(actors: int) -> str:
 
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
-    """Describe the compiled rounds, and the parts in Python that they call."""
+    """Describe whether rounds are compiled, and the Python parts that they call."""
     called = in_python([plan.learner for plans in blocks for plan in plans], blocks[0][0].rule)
     return COMPILED if called is None else f"{COMPILED}, which call {called} in Python"
 
@@ -390,7 +390,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     if rule.communicates and not rule.pooled:
         cost = RoundCost(cost.messages, cost.scalars + cost.messages * scalars_of_bands(network.plans))
     every, most = every_of(rule), ""
-    # What is received in the round behind the last has been sent.
+    # Messages that arrive in the round after the last have been sent.
     exchanges, travelling = (network.rounds + (every > 1)) // every, network.plans[0].source
     total = float(exchanges * cost.bytes)
     if isinstance(travelling, TravellingSamples):
@@ -401,9 +401,9 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         fewer = experiment.links.trigger.threshold or spans(rule) or fulfils(rule, SummaryRule)
         most = "at most " if fewer else ""
     elif spans(rule):
-        most = "at most "  # what began last may still be under way
+        most = "at most "  # the last exchange may be unfinished
     if rule.offline is not None:
-        # Rows of further epochs are not counted: they are those of the first.
+        # Later epochs repeat the rows of the first, and are not counted.
         samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
         total = BYTES * samples * (network.source.inputs + network.source.targets)
     return Section(

@@ -1,4 +1,4 @@
-"""The rounds of a simulation: run, measured, saved, and run again where processes are lost."""
+"""Run the rounds of a simulation, evaluate, write checkpoints, and repeat rounds after a loss of processes."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ from kernelswarm.simulations.running.state import (
     joined_columns,
 )
 
-# Whether a checkpoint is of an experiment's network and agents: asked before any of them goes on.
+# Checks that a checkpoint belongs to the experiment's network and agents, before any agent continues.
 
 SAMPLES = ("points", "following_points", "received_points", "ahead_points")
-"""Arrays (n, p) that compiled code evaluates functions at; it does not ask how wide they are."""
+"""Arrays (n, p) of points for compiled code, which does not check p."""
 
 TARGETS = (("points", "targets"), ("following_points", "following_targets"), ("ahead_points", "ahead_targets"))
-"""Samples and what belongs to them."""
+"""Names of arrays of points, each with the array of its targets."""
 
 UNFIT = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, AssertionError, NumbaError)
-"""The exceptions of agents for arrays of other names, types and shapes than their own."""
+"""Exceptions that agents raise for arrays with wrong names, types or shapes."""
 
 
 def require_same(since: Checkpoint, network: Network, edges: Integers, folder: Path) -> None:
-    """Refuse to go on from a checkpoint of another network, or of other agents than the experiment's.
+    """Raise an error if a checkpoint belongs to another network or to other agents than the experiment's.
 
     Parameters
     ----------
     since : Checkpoint
         The checkpoint.
     network : Network
-        The experiment's.
+        The experiment's network.
     edges : array
         Its edges, (E, 2), sorted.
     folder : Path
@@ -77,13 +77,13 @@ def require_same(since: Checkpoint, network: Network, edges: Integers, folder: P
     Raises
     ------
     InputError
-        It is of others.
+        The network or the agents differ.
     """
     labels = {plan.neighborhood.node for plan in network.plans}
     if not (np.array_equal(edges, since.edges) and labels == set(since.snapshots)):
         raise InputError("topology: the network is another one than when the run began")
     if network.experiment.protocol.offline is not None:
-        return  # what its checkpoints hold is no agent, and its samples are drawn again
+        return  # a batch checkpoint holds no agent: its samples are drawn again
     try:
         check(network.plans, since.snapshots, network.source.targets)
     except ValueError as error:
@@ -94,21 +94,21 @@ def require_same(since: Checkpoint, network: Network, edges: Integers, folder: P
 
 
 def check(plans: Sequence[AgentPlan], snapshots: Mapping[int, Snapshot], targets: int) -> None:
-    """Refuse snapshots that are not of these agents: each must be what its agent, put there, gives again.
+    """Raise an error for snapshots of other agents: a restored agent must return an equal snapshot.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
         The agents.
     snapshots : mapping of int to Snapshot
-        Those of the checkpoint, by the nodes' labels.
+        The checkpoint's snapshots, by the nodes' labels.
     targets : int
         q, the columns of a sample's target.
 
     Raises
     ------
     ValueError
-        One is not; the message names the node.
+        A snapshot does not fit; the message names the node.
     """
     for plan in plans:
         node = plan.neighborhood.node
@@ -125,7 +125,7 @@ def _check(plan: AgentPlan, snapshot: Snapshot, targets: int) -> None:
         _require(arrays, name, plan.inputs)
     for points, belonging in TARGETS:
         _require(arrays, belonging, targets)
-        replayed = 0 if points == "ahead_points" else replay_of(plan.rule).most  # behind the samples, without targets
+        replayed = 0 if points == "ahead_points" else replay_of(plan.rule).most  # replayed points have no targets
         if points in arrays and not 0 <= len(arrays[points]) - len(arrays[belonging]) <= replayed:
             raise ValueError(f"{points} has {len(arrays[points])} rows and {belonging} {len(arrays[belonging])}")
     counts = arrays["counts"]
@@ -174,9 +174,9 @@ class Driver:
     network : Network
         The network.
     recorder : Recorder
-        The measurements.
+        The rows of the evaluations.
     done : int
-        The rounds that are done.
+        Number of finished rounds.
     stopping : bool
         Whether the simulation ends after this round.
     functions : dict or None
@@ -192,7 +192,7 @@ class Driver:
         checkpoints: Checkpoints | None,
         own: OwnColumns,
     ) -> None:
-        self._clock = time.perf_counter()  # since the begin, with the compilation for opening the network
+        self._clock = time.perf_counter()  # from here on, including compilation while the network is opened
         self._compilation = Compilation()
         with self.at_work():
             self.network: Network = open_network(experiment)
@@ -211,8 +211,8 @@ class Driver:
         self.stopping = False
         self.functions: LearnedFunctions | None = None
         self.reading: Reading | None = None
-        self._started = 0.0  # the first round, by the clock without compilation
-        self._idle = 0.0  # seconds between steps, and of callbacks
+        self._started = 0.0  # the start of the first round, without compilation time
+        self._idle = 0.0  # seconds between steps and in callbacks
         self._timing = Timing()
         self._began = datetime.now(UTC).isoformat(timespec="seconds")
         self._backend: Mapping[str, object] = {}
@@ -233,9 +233,9 @@ class Driver:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Compute with one thread, as on every machine, and time compilation.
+        """Compute with one thread, as on every machine, and measure compilation time.
 
-        Not between steps, where the user's own code runs.
+        Neither holds between steps, when the user's code runs.
         """
         with one_thread(), watch_compilation(compilation=self._compilation):
             yield
@@ -244,7 +244,7 @@ class Driver:
         self._observe(Progress(phase, done, total, None, 0.0))
 
     def states(self) -> Generator[State]:
-        """Run all rounds, from a checkpoint on if there is one, and keep the learned functions."""
+        """Run all rounds, from the checkpoint if there is one, and store the learned functions."""
         backend: Backend = self._experiment.backend
         if self._offline:
             backend = BatchBackend(self.network.source, self._experiment.seed)
@@ -262,7 +262,7 @@ class Driver:
                 try:
                     with backend.start(self.network.plans, self._starting) as engine:
                         self._backend = engine.describe()
-                        with noted(bool(self._save_every)) as asked:  # also before the first checkpoint, and no less
+                        with noted(bool(self._save_every)) as asked:  # also before the first checkpoint
                             self._begin(engine, since)
                             yield from self._run_rest(engine, asked)
                         self._backend = engine.describe()
@@ -272,7 +272,7 @@ class Driver:
                     since = self._recovered(lost)
 
     def _run_rest(self, engine: Engine, asked: Asked) -> Generator[State]:
-        """Run the rounds that are left."""
+        """Run the remaining rounds."""
         while True:
             if asked.by is not None and not self._is_over():
                 self._interrupt(engine, asked)
@@ -286,11 +286,11 @@ class Driver:
             self._run_to_next_stop(engine, asked)
 
     def _now(self) -> float:
-        """Return the seconds so far, without the pauses between steps and without compilation."""
+        """Return the elapsed seconds without pauses between steps and without compilation."""
         return time.perf_counter() - self._compilation.seconds - self._idle
 
     def _begin(self, engine: Engine, since: Checkpoint | None) -> None:
-        """Resume from the checkpoint if there is one, else write one: from here on the run can be resumed."""
+        """Resume from the checkpoint if there is one, else write the first one."""
         self._started = self._now()
         self.recorder = Recorder(self.network, self._experiment.protocol)
         self._regret = Regret(self.network)
@@ -312,12 +312,12 @@ class Driver:
             self._save(engine)
 
     def _recovered(self, lost: LostError) -> Checkpoint | None:
-        """Return the checkpoint to go on from after a loss of processes, unless there were too many without progress.
+        """Return the checkpoint from which to continue after a loss of processes.
 
         Raises
         ------
         LostError
-            The given error, after too many attempts.
+            The given error, after too many attempts without progress.
         """
         last = None if self._checkpoints is None else self._checkpoints.last
         self._attempts = self._attempts + 1 if last == self._attempted else 1
@@ -337,7 +337,7 @@ class Driver:
         return self.stopping or self.done >= self.network.rounds
 
     def _run_to_next_stop(self, engine: Engine, asked: Asked) -> None:
-        """Run the rounds to the next evaluation or checkpoint, and write the latter."""
+        """Run the rounds to the next evaluation or checkpoint, and write a checkpoint if it is due."""
         stops = [self.network.rounds]
         stops += [(self.done // step + 1) * step for step in (self._evaluate_every, self._save_every) if step]
         target = min(stops)
@@ -349,7 +349,8 @@ class Driver:
             spent = self._now() - clock
             self.done += rounds
             slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
-            # Before the measurement, as a snapshot begins new sums; also at the end, which a run may be resumed from.
+            # A snapshot begins new sums, so it precedes the evaluation. It is also taken at the end, so that the run
+            # can be extended.
             if self._save_every and (self.done % self._save_every == 0 or self._is_over()):
                 self._save(engine)
             self._timing.ran(rounds, self._now() - clock)
@@ -377,7 +378,7 @@ class Driver:
         LOG.info("checkpoint of round %d", self.done)
 
     def _interrupt(self, engine: Engine, asked: Asked) -> None:
-        """Write a checkpoint of this round, unless the last one is, and end in words."""
+        """Write a checkpoint of this round unless there is one, and raise Interrupted."""
         assert self._checkpoints is not None and asked.by is not None
         if self._checkpoints.last != self.done:
             self._save(engine)
@@ -390,7 +391,7 @@ class Driver:
         )
 
     def _evaluate(self, engine: Engine) -> State:
-        """Measure, call the callbacks, and keep the rows of both."""
+        """Evaluate, call the callbacks, and store the rows of both."""
         experiment, network, recorder = self._experiment, self.network, self.recorder
         clock = self._now()
         limit = experiment.evaluation.global_samples
@@ -398,11 +399,11 @@ class Driver:
         rows = recorder.rows(self.done, report, self._now() - self._started)
         paused = self._now()
         regret = {name: np.array([value]) for name, value in self._regret.add(report).items()}
-        del report  # the values in that of a large network take a fifth of its memory
+        del report  # the pooled values take a fifth of a large network's memory
         rows = joined_columns(rows, {"network": regret})
-        self._idle += self._now() - paused  # no time of rounds
+        self._idle += self._now() - paused  # not counted as time of rounds
         for column in (column for columns in rows.values() for column in columns.values()):
-            column.flags.writeable = False  # readers of a state change no table
+            column.flags.writeable = False  # a callback cannot change the tables
         self.reading = Reading(self.done, lambda: self._read(engine))
         if self._own:
             rows = self._extended(rows)
@@ -415,7 +416,7 @@ class Driver:
 
     def _extended(self, rows: dict[str, Columns]) -> dict[str, Columns]:
         """Return the rows of an evaluation with the callbacks' columns."""
-        paused = self._now()  # without the compilation of a callback
+        paused = self._now()  # compilation in a callback is not counted
         try:
             own = self._own.of(self._state(rows))
         except CallbackError:
@@ -471,7 +472,7 @@ class Driver:
         )
         LOG.info("%s after round %d%s", status, self.done, f": {reason}" if reason else "")
         with self.at_work(), uncollected():
-            # After an error of a source its rows must not be drawn again.
+            # After an error of a source, its rows must not be drawn again.
             base = Baseline() if failure == "broken" else self._baseline()
             return result_of(self.network, self.recorder, functions, ending, base, self._training)
 
@@ -484,7 +485,7 @@ class Driver:
             return verdict.failure(report, self._baseline())
 
     def _baseline(self) -> Baseline:
-        """Return the figures of nodes that learn nothing; kept, since the data for it take long to make again."""
+        """Return the baseline; it is cached, since drawing its data again takes long."""
         report = self.recorder.report
         if self._known is None or self._known[0] is not report:
             self._known = report, baseline_of(self.network, self.recorder, self._training)

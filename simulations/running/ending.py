@@ -1,4 +1,4 @@
-"""The result of a simulation that has ended: its models, its tables, and the summary of both."""
+"""The result of a simulation: its models, its tables and its summary."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from kernelswarm.simulations.running.forecast import privacy_of
 from kernelswarm.simulations.running.network import Network
 from kernelswarm.simulations.running.unsuited import unsuited
 
-# The reports of an evaluation as rows of the three tables of a run.
+# Reports of evaluations as rows of the three tables of a run.
 
 
 AT_ONCE = 2**16
-"""Values of functions that are compared at a time: they stay in the processor's cache."""
+"""Number of function values compared at a time, so that they stay in the processor's cache."""
 
 WHOLE = {
     "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "bytes_sent", "rebuilds"},
@@ -51,14 +51,14 @@ MEANS = (
     *("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order"),
     *BANDS,
 )
-"""Columns of nodes whose means are columns of the network's table."""
+"""Columns of the nodes' table; the network's table has their means."""
 
 
 class Recorder:
     """Turns reports into the columns of ``nodes``, ``network`` and ``edges``.
 
-    With faulty nodes, the network's measurements are those of the sound nodes and of the edges between them. The nodes'
-    own rows, and the messages counted, are of all nodes.
+    If some nodes are faulty, the network's row is measured over the sound nodes and the edges between them. The nodes'
+    rows and the numbers of messages include all nodes.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ class Recorder:
     measurements : Measurements
         The store of the rows; at first in memory.
     evaluations : int
-        Rows of the network's table.
+        Number of rows of the network's table.
     last : dict of str to float or None
-        The last row.
+        The last row of the network's table.
     report : Report or None
-        The report behind it, without values at pooled points and columns of edges.
+        The report of that row, without values at pooled points and without columns of edges.
     """
 
     def __init__(self, network: Network, rule: AnyRule) -> None:
@@ -90,7 +90,7 @@ class Recorder:
             self._compared = self._compared[self._sound[self._compared].all(axis=1)]
         self._names = network.source.description.nodes
         self.measurements: Measurements = InMemory()
-        self._seen = np.zeros(len(labels))  # the samples of each node at the evaluation before
+        self._seen = np.zeros(len(labels))  # samples of each node at the previous evaluation
         self.evaluations = 0
         self.last: dict[str, float] | None = None
         self.report: Report | None = None
@@ -133,13 +133,13 @@ class Recorder:
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 
     def _mean(self, figures: Array) -> float:
-        """Return the mean of the sound nodes' figures; NaN where none has one."""
+        """Return the mean of the sound nodes' figures; NaN if all are missing."""
         if self._network.experiment.faults:
             figures = figures[self._sound]
         return float(np.nanmean(figures)) if np.isfinite(figures).any() else float("nan")
 
     def keep(self, rows: Mapping[str, Columns]) -> None:
-        """Record the rows of the last evaluation, perhaps with columns of the user's own."""
+        """Record the rows of the last evaluation, which may have callbacks' columns."""
         assert self.last is not None
         added = rows["network"].keys() - self.last.keys()
         self.last |= {name: column[0].item() for name, column in rows["network"].items() if name in added}
@@ -147,7 +147,7 @@ class Recorder:
         self.measurements.add(rows)
 
     def resume(self, measurements: Measurements) -> None:
-        """Continue after the measurements of a run that is resumed."""
+        """Continue after the measurements of a resumed run."""
         self.measurements = measurements
         tables = measurements.tables()
         rows, nodes = tables["network"], tables["nodes"]
@@ -161,9 +161,13 @@ class Recorder:
         return self.measurements.tables()
 
     def _disagreement(self, values: Array) -> float:
-        """Average ``||f_i(x) - f_j(x)||^2`` over the edges, of all parts, and the pooled held-out points.
+        """Average ``
 
-        0 for a single node; NaN for several without an edge.
+        f_i(x) - f_j(x)
+
+        ^2`` over all edges and the pooled held-out points.
+
+        0 for a single node; NaN for several nodes without an edge.
         """
         if not len(self._compared):
             return 0.0 if len(values) == 1 else float("nan")
@@ -203,7 +207,7 @@ class Recorder:
         return {"messages": messages, **sent, **arrived}
 
     def _messages(self, round: int, scalars: float) -> float:
-        """Count the messages of so many rounds on ideal links."""
+        """Count the messages of the first rounds on ideal links."""
         nodes = self._network.adjacency.number_of_nodes()
         if flooded_share(self._rule):  # one on each edge of a tree of each part
             return round * 2.0 * (nodes - len(self._network.adjacency.parts))
@@ -219,7 +223,7 @@ def _edge_columns(round: int, report: Report) -> Columns:
         return {}
     columns: dict[str, AnyArray] = {"round": np.full(len(sources), round), "source": sources, **report.edges}
     if report.traffic is not None:
-        # Deliveries at the target of a directed edge are counted at the target, at the opposite edge.
+        # The target of a directed edge counts its deliveries, in the row of the opposite edge.
         back = np.lexsort((sources, targets))
         columns |= {"sent": report.traffic[:, 0]}
         columns |= {name: report.traffic[back, k] for k, name in enumerate(("delivered", "lost", "late"), 1)}
@@ -242,17 +246,17 @@ class Ending:
     status : str
         "done", "stopped early" or "failed".
     reason, failure : str or None
-        Why it failed, in a sentence and in a word.
+        The cause of a failure, as a sentence and as a keyword.
     rounds : int
-        The rounds that are done.
+        Number of finished rounds.
     started : str
-        When it began, in UTC.
+        Time of the start, in UTC.
     wall_seconds, compile_seconds : float
-        The time that it took, and the part of it for compilation.
+        Elapsed seconds, and the part spent on compilation.
     backend : mapping
         The backend's entry in the summary.
     recoveries : int
-        How often lost processes were replaced.
+        Number of times that lost processes were replaced.
     """
 
     status: str
@@ -267,9 +271,9 @@ class Ending:
 
 
 def baseline_of(network: Network, recorder: Recorder, rows: TrainingRows) -> Baseline:
-    """Return the figures of nodes that learn nothing, on the data of the last evaluation; faulty nodes are left out.
+    """Return the risks of constant predictions on the held-out data of the sound nodes at the last evaluation.
 
-    The tables show the sound nodes only, and a verdict is about what they show.
+    The network's table leaves out faulty nodes, and so does the verdict.
     """
     if recorder.report is None:
         return Baseline()
@@ -287,7 +291,7 @@ def _sound_sources(network: Network) -> dict[int, tuple[int, NodeSource]]:
 
 
 def _held_out(network: Network, report: Report) -> dict[int, HeldOut]:
-    """Return the data on which the bands of sound nodes were measured; empty without bands."""
+    """Return the held-out data of the sound nodes' bands, by label; empty without bands."""
     if not report.inside:
         return {}
     samples = dict(zip(report.nodes.tolist(), report.figures["samples"].tolist(), strict=True))
@@ -302,7 +306,7 @@ def result_of(
     base: Baseline,
     rows: TrainingRows,
 ) -> Result:
-    """Return a simulation's result; ``functions`` are empty where it failed, ``base`` is its baseline."""
+    """Return the result of a simulation; ``functions`` is empty if it failed."""
     experiment = network.experiment
     models = arrays_of(network, functions)
     final = dict(recorder.last or {})
@@ -316,7 +320,7 @@ def result_of(
     offline = experiment.protocol.offline is not None
     findings: dict[str, str] = {}
     covered: list[dict[str, Any]] = []
-    if ending.reason is None and recorder.report is not None:  # there is a measurement
+    if ending.reason is None and recorder.report is not None:  # there was an evaluation
         findings, covered = _judged(network, recorder.report, base, rows, config)
     if ending.reason is None:
         findings |= verdict.apart(parts, experiment.protocol)
@@ -365,7 +369,7 @@ def result_of(
 
 
 def _band_remedy(network: Network, covered: Sequence[Mapping[str, Any]]) -> str:
-    """Say what to change where bands miss their level."""
+    """Return the remedy for bands that miss their level."""
     plan = network.plans[0]
     if plan.banded:
         return (
@@ -382,10 +386,10 @@ def _band_remedy(network: Network, covered: Sequence[Mapping[str, Any]]) -> str:
 def _judged(
     network: Network, report: Report, base: Baseline, rows: TrainingRows, config: Mapping[str, Any]
 ) -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Return the verdict on the last measurement, and the coverage of bands by node and region."""
+    """Return the warnings about the last evaluation, and the coverage of bands by node and region."""
     experiment = network.experiment
     offline = experiment.protocol.offline is not None
-    # A batch solver takes the loss and the kernel, and no steps.
+    # A batch solver uses the learner's loss and kernel only.
     keys = {key: value for key, value in config["learner"].items() if not offline or key in ("loss", "kernel")}
     findings = verdict.findings(
         report,
@@ -410,20 +414,20 @@ def _judged(
 
 
 def _defence(experiment: Experiment) -> str:
-    """Return the remedy against faulty nodes where neighbours take all that they send; empty otherwise."""
+    """Return the remedy against faulty nodes if the protocol is not robust; else an empty text."""
     if not experiment.faults or getattr(experiment.protocol, "robust", "") != "none":
         return ""
     return 'some nodes are faulty, and their neighbours take what they send: try protocol.robust = "trust"'
 
 
 def arrays_of(network: Network, functions: LearnedFunctions) -> dict[str, Any]:
-    """Return the arrays of functions by the names that a result has for them."""
+    """Return the functions' arrays by their names in a result."""
     neighbors = {plan.neighborhood.node: plan.neighborhood.neighbors for plan in network.plans}
     return model_arrays(functions, neighbors)
 
 
 def _own_error(network: Network, error: float) -> dict[str, float]:
-    """Return the root mean square error in the unit of the target, of a regression on own data with one target."""
+    """Return the root mean square error in the target's unit, for regressions of the user's data with one target."""
     source = network.source
     if source.facts.get("task") != "regression" or source.targets != 1 or not math.isfinite(error):
         return {}
@@ -431,13 +435,13 @@ def _own_error(network: Network, error: float) -> dict[str, float]:
 
 
 def _used_up(network: Network, rounds: int) -> dict[str, int] | None:
-    """Return the rounds after which the first and the last node had no samples left; None if all have some."""
-    ends = [end for end in network.ends if end]  # without those of nodes that have no data
+    """Return the rounds after which the data of the first and of the last node was used up; None if no data was."""
+    ends = [end for end in network.ends if end]  # nodes without data are left out
     return None if not ends or min(ends) >= rounds else {"first": min(ends), "last": min(max(ends), rounds)}
 
 
 def _privacy(network: Network) -> dict[str, Any] | None:
-    """Return the privacy of a sample in the messages, and a text on what that covers; None without noise."""
+    """Return the privacy of a sample in the messages, with a text on its scope; None without noise."""
     links = network.experiment.links
     found = privacy_of(links, network.plans, network.source)
     if found is None:
@@ -448,7 +452,12 @@ def _privacy(network: Network) -> dict[str, Any] | None:
 
 
 def _distance(network: Network, functions: LearnedFunctions) -> float:
-    """Average ``||f_i - f_j||`` over the edges; NaN without any, or where functions are of different spaces."""
+    """Average ``
+
+    f_i - f_j
+
+    `` over the edges; NaN without edges or for functions of different spaces.
+    """
     if len(functions) == 1:
         return 0.0
     learners = {plan.neighborhood.node: plan.learner for plan in network.plans}

@@ -34,22 +34,22 @@ NUMBER = 8
 """Bytes of a number."""
 
 AGENT = 8_000
-"""About the bytes of an agent with its neighborhood and its stream, before it has learned anything."""
+"""Approximate bytes of an agent with its neighborhood and its stream, before the first round."""
 
 LISTENER = 2_000
-"""About the further bytes of an agent that receives over unreliable links or clocks."""
+"""Approximate further bytes of an agent that receives over unreliable links or clocks."""
 
 SOURCE = 2_700
-"""About the bytes of a source of samples at another node, beside the samples that it holds."""
+"""Approximate bytes of one node's source at another node, without its samples."""
 
 EDGE = 700
-"""About the bytes of an edge of the network with both its agents' messages."""
+"""Approximate bytes of an edge with the messages of both its agents."""
 
 COLUMNS = 12
-"""About the number of columns of measurements with one row for each node and evaluation."""
+"""Approximate number of measured columns with one row for each node and evaluation."""
 
 ROWS = 10**6
-"""A bound on the held-out rows of a node with finite data, whose number is not known here."""
+"""A bound on the number of held-out rows of a node with finite data; the number itself is not known here."""
 
 REMEDIES = {
     "topology": "take fewer nodes, or a sparser network",
@@ -84,7 +84,7 @@ class Need:
     what : str
         The use of the memory, in the plural.
     bytes : float
-        About its size.
+        Its approximate size.
     """
 
     key: str
@@ -94,7 +94,7 @@ class Need:
 
 
 def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs: int) -> list[Need]:
-    """Estimate a simulation's memory without dictionaries, whose growth is not known before.
+    """Estimate a simulation's memory without dictionaries, whose growth is unknown.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
     nodes, edges = adjacency.number_of_nodes(), adjacency.number_of_edges()
     rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
     size, columns = learner.batch_size, source.inputs + source.targets
-    own = evaluation.local_samples if source.lengths is None else 0  # finite data has its rows in memory already
+    own = evaluation.local_samples if source.lengths is None else 0  # finite data is already in memory
     each = own * (columns + source.targets)
     samples = nodes * each
     if isinstance(getattr(source.nodes[0], "given", source.nodes[0]), SyntheticSource):
-        samples = max(each, min(samples, HELD))  # more are drawn again, node by node, when they are used
+        samples = max(each, min(samples, HELD))  # further samples are drawn when they are used
     pooled = _pooled(evaluation, source)
     step, learned, given = _step(experiment, adjacency)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
@@ -150,7 +150,7 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
 
 
 def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[AgentPlan], targets: int) -> Need | None:
-    """Estimate the memory of messages on unreliable links or clocks: one slot for each round that ``max_age`` spans.
+    """Estimate the memory of messages on unreliable links or clocks: one slot per round of ``max_age``.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
     Returns
     -------
     Need or None
-        None on ideal links, whose messages are counted with the edges.
+        None on ideal links: their messages are counted with the edges.
     """
     plan = plans[0]
     conditions, rule, learner = plan.conditions, plan.rule, experiment.learner
@@ -195,7 +195,7 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
             taken += _bytes(
                 memory, nodes, received, lambda few, n, e: empty_kept(n, e, few, own, learner.batch_size, targets, 0)
             )
-        # Losses, delays and sleep are drawn ahead, for all nodes together.
+        # Losses, delays and sleep are drawn in advance for all nodes.
         taken += rounds_ahead(nodes, received) * (nodes + (NUMBER + 1) * received)
     if isinstance(rule, SummedDuals):
         sums = cast(Counted, plan.begin()).sums
@@ -218,7 +218,7 @@ def _bytes(rounds: int, nodes: int, edges: int, arrays: Callable[[int, int, int]
 
 
 def record(experiment: Experiment, adjacency: Adjacency, rounds: int) -> Need:
-    """Estimate the memory of measurements that are not written to a folder."""
+    """Estimate the memory of measurements if no run folder is written."""
     nodes, edges = adjacency.number_of_nodes(), adjacency.number_of_edges()
     rule = experiment.protocol
     evaluations = 1 if rule.offline is not None else -(-rounds // experiment.evaluate_every)
@@ -228,14 +228,14 @@ def record(experiment: Experiment, adjacency: Adjacency, rounds: int) -> Need:
 
 
 def functions(experiment: Experiment, adjacency: Adjacency, source: Source, outputs: int) -> list[Need]:
-    """Estimate the memory of the functions before the first round, with the values of one at its samples.
+    """Estimate the memory of the functions before the first round, and of one function's values at its samples.
 
-    A kernel expansion has room for all points of a step before its compression.
+    A kernel expansion reserves room for all points of a step, before compression.
 
     Raises
     ------
     InputError
-        Not even one fits.
+        There is not enough memory for a single function.
     """
     learner, evaluation = experiment.learner, experiment.evaluation
     nodes = len(source.nodes)
@@ -257,7 +257,7 @@ def functions(experiment: Experiment, adjacency: Adjacency, source: Source, outp
         each = (
             np.array([float(points)]) if rule.pooled else float(learner.batch_size) * (1 + talking * adjacency.degrees)
         )
-        # room for the points of a step is shared, and there is little other room
+        # nodes share the room for the points of a step, and need little else
         repacked = source.calendars is None and _repacked(experiment)
         room = points**2 if repacked else float((each**2).sum()) * _copies(experiment)
         what = f"{1 if repacked else len(each):,} functions with room for the points of a step, {points:,} at most,"
@@ -283,18 +283,18 @@ def _step(experiment: Experiment, adjacency: Adjacency) -> tuple[str, int, Any]:
 
 
 def _copies(experiment: Experiment) -> int:
-    """Return the number of copies of its learner that a node has."""
+    """Return the number of copies of the learner in each node."""
     rule = experiment.protocol
     return len(rule.members) if fulfils(rule, StackedRule) else 1
 
 
 def require(experiment: Experiment, found: list[Need]) -> None:
-    """Refuse a simulation that takes more memory than is free; agents on other machines are not counted.
+    """Raise an error if a simulation needs more than the free memory; agents on other machines are not counted.
 
     Raises
     ------
     InputError
-        Naming the key that takes most, its memory, and the free memory.
+        The memory is too small; the message names the key with the largest need, that need and the free memory.
     """
     if experiment.backend.elsewhere:
         found = [need for need in found if need.key.startswith("eval")]
@@ -314,7 +314,7 @@ def require(experiment: Experiment, found: list[Need]) -> None:
 
 
 class Bounded:
-    """The boundary to a part that makes arrays of a size from the experiment: too large ones are an InputError.
+    """A context in which a part creates arrays; memory errors become an InputError that names the part's largest key.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ class Bounded:
     part : object
         The part.
     most : int, optional
-        A bound on its bytes below the free memory.
+        A limit in bytes, if it is lower than the free memory.
     """
 
     def __init__(self, key: str, part: Any, most: int | None = None) -> None:
@@ -347,9 +347,9 @@ class Bounded:
 
 
 def largest(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the key under ``key`` with the largest number, and the number; the table's name if it has no keys.
+    """Return the largest number in a part's table with its dotted key; without numbers, the part's name.
 
-    Seeds decide no size, and are left out.
+    Seeds are left out, since they determine no size.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def largest(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _pooled(evaluation: Evaluation, source: Source) -> int:
-    """Return the largest number of pooled samples."""
+    """Return the maximum number of pooled samples."""
     endless = source.lengths is None
     return min(evaluation.global_samples, len(source.nodes) * (evaluation.local_samples if endless else ROWS))
 
@@ -393,7 +393,7 @@ def in_words(count: float) -> str:
 
 
 def shared_with(entries: tuple[Any, ...], shared: dict[object, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Return the first equal tuple of n equal entries, so that nodes share it: most nodes' neighbours are alike."""
+    """Return one shared tuple for all tuples of n identical entries: most nodes have identical neighbours."""
     first = entries[0] if entries else None
     if any(entry is not first for entry in entries):
         return entries

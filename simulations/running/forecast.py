@@ -36,11 +36,11 @@ class Forecast:
     Attributes
     ----------
     lost : float
-        The share that the links lose; messages to nodes that have left come on top.
+        The share of messages lost by links; messages to absent nodes are lost too and are not counted.
     late : float
-        The share that is dropped as older than ``max_age``.
+        The share of messages dropped because they are older than ``max_age``.
     delay : float
-        The mean delay in rounds of messages that are not lost.
+        The mean delay in rounds, of messages that are not lost.
     """
 
     lost: float
@@ -49,18 +49,18 @@ class Forecast:
 
 
 def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
-    """Forecast the effects of links on the edges of some nodes.
+    """Forecast the effects of links on the edges of the planned nodes.
 
     Raises
     ------
     InputError
-        The edges lack what the links need.
+        The edges lack attributes or lengths that the links need.
     """
     return expected(links, edges_of(plans), transit(links, plans))
 
 
 def expected(links: Links, facts: EdgeFacts, busy: int) -> Forecast:
-    """Forecast the effects of links on some edges, each busy for so many rounds with a message; raises as forecast."""
+    """Forecast the effects of links on edges, each of which transmits a message for ``busy`` rounds."""
     with Asked("links", links):
         channels, delays = channels_of(links.loss, facts), delays_of(links.delay, facts)
     if not len(facts.senders):
@@ -77,7 +77,7 @@ def expected(links: Links, facts: EdgeFacts, busy: int) -> Forecast:
 
 
 def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
-    """Return for how many rounds the largest message keeps an edge busy; raises InputError where it is too long."""
+    """Return the rounds that the largest message occupies an edge; raises InputError for too large messages."""
     if math.isinf(links.bandwidth):
         return 1
     with Asked("links", links):
@@ -85,14 +85,14 @@ def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
 
 
 def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Privacy | None:
-    """Account for what messages give away of a sample; None where nothing is noisy or sent."""
+    """Return the differential privacy of a sample in the messages; None without noise or without messages."""
     plan = plans[0]
     rule = plan.rule
     if links.noise.scale and isinstance(plan.source, TravellingSamples):
         return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, source.epochs)
     if not links.noise.scale or not rule.communicates:
         return None
-    if fulfils(rule, SummaryRule) and not plan.pooled:  # a sample goes into a cell once, with noise, and never again
+    if fulfils(rule, SummaryRule) and not plan.pooled:  # each sample is sent once, with noise
         return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, 1)
     if plan.sends_vectors:
         return Privacy(
@@ -106,7 +106,7 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
-    """Return the facts about the directed edges to some nodes."""
+    """Return the facts about the directed edges to the planned nodes."""
     neighborhoods = [plan.neighborhood for plan in plans]
     lengths = [neighborhood.distances for neighborhood in neighborhoods]
     return EdgeFacts(
@@ -120,14 +120,14 @@ def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
 
 
 def share_awake(clock: Clock, places: Array) -> float:
-    """Compute the share of rounds in which nodes are awake, the mean over ``places`` (n,) in [0, 1)."""
+    """Compute the share of rounds in which a node is awake, averaged over ``places`` (n,) in [0, 1)."""
     with Asked("clock", clock):
         gaps = gaps_of(clock, places)
     return float((1.0 / (gaps @ np.arange(1.0, gaps.shape[1] + 1.0))).mean())
 
 
 def latest(clock: Clock, nodes: Sequence[int]) -> int:
-    """Return the last round in which one of some nodes may join the network; 0 where all are there from the start."""
+    """Return the last round in which a node may join; 0 if all nodes are present from the start."""
     if not isinstance(clock, JoiningClock):
         return 0
     labels = np.array(nodes, dtype=np.int64)
@@ -137,7 +137,7 @@ def latest(clock: Clock, nodes: Sequence[int]) -> int:
 
 
 def share_joined(clock: Clock, nodes: Sequence[int], rounds: int) -> float:
-    """Compute the share of so many rounds that some nodes, the mean over them, spend in the network after they join."""
+    """Compute the share of the rounds after a node's joining, averaged over the nodes."""
     if not isinstance(clock, JoiningClock):
         return 1.0
     labels = np.array(nodes, dtype=np.int64)
@@ -147,23 +147,23 @@ def share_joined(clock: Clock, nodes: Sequence[int], rounds: int) -> float:
 
 
 def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
-    """Compute the mean bytes of a message with numbers of so many bits: as Agents count what they send."""
+    """Compute the mean bytes of a message with numbers of ``bits`` bits, counted as by the agents."""
     found = _whole_messages(plans, bits)
     return float(np.mean(found)) if found else 0.0
 
 
 def scalars_of_bands(plans: Sequence[AgentPlan]) -> int:
-    """Return how many numbers a message holds of bands that neighbours pool."""
+    """Return how many numbers of a message belong to pooled bands."""
     return NUMBERS * plans[0].outputs if plans[0].pooled else 0
 
 
 def _whole_messages(plans: Sequence[AgentPlan], bits: int, largest: bool = False) -> list[float]:
-    """Return the bytes of a message on each directed edge, numbers of bands (never rounded) included."""
+    """Return the bytes of a message on each directed edge, including numbers of bands, which are never rounded."""
     return [size + BYTES * scalars_of_bands(plans) for size in _messages(plans, bits, largest=largest)]
 
 
 def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest: bool = False) -> list[float]:
-    """Return the bytes of a message on each directed edge, without points if it is ``bare``: the mean, or the most."""
+    """Return the mean or the largest bytes of a message on each directed edge; ``bare`` messages have no points."""
     found: list[float] = []
     for plan in plans:
         rule, own, replay = plan.rule, plan.learner.batch_size, replay_of(plan.rule)
@@ -187,34 +187,34 @@ def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest
 
 
 def _stacked(plan: AgentPlan, rule: StackedRule, bits: int, largest: bool) -> list[float]:
-    """Return the bytes of a node's messages: the messages of all copies with the points once, and the shares."""
+    """Return the bytes of a node's messages: the points once, the values of each copy, and the mixture weights."""
     talking = [replace(plan, rule=member) for member in rule.members if member.communicates]
     parts = [_messages([one], bits, bare=one is not talking[0], largest=largest) for one in talking]
     return [sum(each) + BYTES * len(rule.members) for each in zip(*parts, strict=True)]
 
 
-# Over how many rounds a network that changes connects all its nodes.
+# The number of rounds in which a changing network connects all its nodes.
 
 
 ROUNDS = 400
-"""Rounds that are looked at, at most."""
+"""Maximum number of rounds that are examined."""
 
 WORK = 2_000_000
-"""Edges times rounds that are looked at, at most."""
+"""Maximum of edges times examined rounds."""
 
 
 class Reach(NamedTuple):
-    """The facts about a network that changes.
+    """The connectivity of a changing network.
 
     Attributes
     ----------
     rounds : int
-        The rounds looked at.
+        Number of examined rounds.
     share : float
-        The mean share of the edges that are there.
+        The mean share of active edges.
     window : int or None
-        The fewest rounds such that the edges of any so many in a row connect all nodes; None where all those that were
-        looked at do not.
+        The smallest w such that the edges of any w consecutive rounds together connect all nodes. None if the edges of
+        all examined rounds do not.
     """
 
     rounds: int
@@ -223,21 +223,22 @@ class Reach(NamedTuple):
 
 
 def reach(timetable: Timetable, nodes: int, edges: Integers, rounds: int) -> Reach:
-    """Look at the first rounds of a network that changes.
+    """Find how many consecutive rounds of a changing network connect all its nodes.
 
-    In round t let an edge be as old as the rounds since it was last there, this one included. The last w rounds connect
-    the nodes where a spanning tree of edges no older than w exists: w is the oldest edge of the minimum spanning tree.
+    In round t, let the age of an edge be the number of rounds since it was last active, this one included. The last w
+    rounds connect the nodes if there is a spanning tree of edges of age at most w. So w is the largest age in the
+    minimum spanning tree.
 
     Parameters
     ----------
     timetable : Timetable
-        The network's.
+        The active edges of each round.
     nodes : int
         V.
     edges : Integers
-        The ends of every edge, (E, 2), places among the nodes.
+        The places of both ends of each edge, (E, 2).
     rounds : int
-        Rounds of the run.
+        Number of rounds of the run.
     """
     count = max(1, min(rounds, ROUNDS, WORK // max(len(edges), 1)))
     active = timetable.rounds(0, count, np.arange(len(edges)))
@@ -247,7 +248,7 @@ def reach(timetable: Timetable, nodes: int, edges: Integers, rounds: int) -> Rea
     for t in range(count):
         ages = np.where(active[:, t], 1.0, ages + 1.0)
         seen = np.isfinite(ages)
-        ends = edges[seen].astype(np.int32)  # of longer numbers not every scipy makes a tree
+        ends = edges[seen].astype(np.int32)  # some versions of scipy need 32 bits
         graph = csr_array((ages[seen], (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))
         if not known and connected_components(graph, directed=False)[0] > 1:
             continue

@@ -1,4 +1,4 @@
-"""From an experiment to its agents: the graph, the opened stream, one plan for each agent."""
+"""Open an experiment: build the graph, open the stream and plan each agent."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ from kernelswarm.simulations.running.footprint import Bounded, functions, messag
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import refuse_misfit, resolved, words
 
-# An experiment's links, clock and changing edges, as a round uses them.
+# The conditions of a round: links, clock and changing edges.
 
 
 def link_conditions(experiment: Experiment, adjacency: Adjacency) -> Conditions:
-    """Return an experiment's links, clock and changing edges, with the key of their random numbers.
+    """Return the links, clock and changing edges of an experiment, with the key of their random numbers.
 
     Raises
     ------
     InputError
-        The schedule cannot switch this network.
+        The schedule does not fit the network.
     """
     first, second = generator(experiment.seed, Role.LINKS_AND_CLOCK).integers(2**32, size=2).tolist()
     timetable = None
@@ -88,15 +88,15 @@ def link_conditions(experiment: Experiment, adjacency: Adjacency) -> Conditions:
 
 
 LARGEST_GRAPH = 6 * 10**9
-"""Bytes that the largest simulated network takes at most while it is made."""
+"""Maximum bytes while the largest simulated network is built."""
 
 NO_ATTRIBUTES: Mapping[str, Any] = {}
-"""The attributes of most edges, shared by all: a kilobyte less for each node of a random geometric network."""
+"""The attributes of most edges. Sharing one mapping saves a kilobyte per node of a random geometric network."""
 
 
 @dataclass
 class Network:
-    """Everything that a backend needs, and the driver's own part for measuring.
+    """An opened experiment: the plans for the backend, and the data for evaluations.
 
     Attributes
     ----------
@@ -105,19 +105,19 @@ class Network:
     source : Source
         The opened stream; the agents draw from its sources.
     plans : list of AgentPlan
-        One for each learner, in sorted order of the nodes; with ``most`` those of some nodes.
+        One plan for each learner, in sorted order of the nodes; a subset if ``most`` was given.
     outputs : int
         C.
     rounds : int
-        The rounds of the run: those of the experiment, or fewer where the data is used up before.
+        Number of rounds of the run: the experiment's, or fewer if the data ends earlier.
     ends : list of int
-        The rounds after which each node's data is used up; empty where it is endless.
+        Number of rounds after which each node's data is used up; empty for endless data.
     experiment : Experiment
-        The experiment with its automatic keys resolved, and with labels in place of nodes' names.
+        The experiment with resolved automatic keys, and with labels in place of nodes' names.
     automatic : dict
-        The words that the data turned into numbers, by their dotted keys.
+        The words, such as "auto", that were replaced by numbers, by dotted keys.
     memory : float
-        About the bytes that it takes, without dictionaries.
+        Estimated bytes, without dictionaries.
     """
 
     adjacency: Adjacency
@@ -132,11 +132,11 @@ class Network:
 
     @property
     def graph(self) -> Graph:
-        """The topology as a networkx graph, made at the first use."""
+        """The topology as a networkx graph, built at the first access."""
         return self.adjacency.graph
 
     def described(self) -> Experiment:
-        """Return the experiment with the names of the nodes that its keys list, as it is written."""
+        """Return the experiment with nodes' names in place of labels, as written by the user."""
         if not lists_nodes(self.experiment):
             return self.experiment
         return with_names(self.experiment, node_names(self.adjacency.labels.tolist(), self.source.description.nodes))
@@ -162,15 +162,15 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
     experiment : Experiment
         The experiment.
     most : int, optional
-        The largest number of agents to plan, evenly spaced ones; all of them when left out.
+        Plan at most this many agents, at evenly spaced nodes. By default all agents are planned.
 
     Raises
     ------
     InputError
         The parts do not fit one another, or into the memory; the message starts with the key at fault.
     """
-    # With one thread resolved keys have the same bits on every machine; on a busy one, threads that wait for one
-    # another have taken eighty times as long.
+    # With one thread, resolved keys have the same bits on every machine. On a busy machine, waiting threads have taken
+    # eighty times as long.
     with uncollected(), one_thread():
         return _opened(experiment, most)
 
@@ -200,7 +200,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     source = measured(experiment, source, labels, sizes)
     conditions, ends = _conditions(experiment, adjacency, source, labels, sizes)
     parts = _Parts(experiment, adjacency, source, labels, learners, outputs, conditions)
-    with Bounded("stream", experiment.stream):  # targets may be compared between nodes
+    with Bounded("stream", experiment.stream):  # may compare targets of all nodes
         plans = [_pooled_plan(parts)] if experiment.protocol.pooled else _plans(parts, planned)
     plans = with_bands(experiment.evaluation, plans)
     refuse_other_learners(plans)
@@ -210,7 +210,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     for plan in plans:
         refuse_unstable(plan)
     if experiment.protocol.communicates and not experiment.links.ideal:
-        forecast(experiment.links, plans)  # refuses links that need what the edges do not have
+        forecast(experiment.links, plans)  # raises an error if edges lack attributes
         conditions = replace(conditions, transit=transit(experiment.links, plans))
         if conditions.transit > 1:
             plans = [replace(plan, conditions=plan.conditions and conditions) for plan in plans]
@@ -242,7 +242,7 @@ def _conditions(
 
 
 def build_topology(experiment: Experiment) -> Adjacency:
-    """Build and validate the topology of an experiment; raises InputError where it is refused."""
+    """Build and validate the topology of an experiment; raises InputError if it is invalid."""
     topology = experiment.topology
     with Asked("topology", topology):
         if isinstance(topology, nx.Graph):
@@ -257,7 +257,7 @@ def build_topology(experiment: Experiment) -> Adjacency:
 
 
 def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
-    """Open the stream of an experiment for the nodes of a network; raises InputError where it is refused."""
+    """Open the stream of an experiment for the nodes of a network; raises InputError if it is invalid."""
 
     def for_some(nodes: int, locations: Array | None) -> Source:
         with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
@@ -267,9 +267,9 @@ def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
 
 
 def _learners(experiment: Experiment, source: Source, labels: Listed[int]) -> dict[int, Learner]:
-    """Return the learner of each node; with pooled samples that of the first node alone.
+    """Return the learner of each node; if samples are pooled, one learner under the first node's label.
 
-    Its batch is then one of a node, or those of all nodes together.
+    Its mini-batch has the samples of one node, or of all nodes if the protocol is averaged.
     """
     if not experiment.protocol.pooled:
         return experiment.learners_for(labels)
@@ -293,7 +293,7 @@ def _drawing(source: Source) -> int:
 
 
 def _refuse_own_learners(experiment: Experiment) -> None:
-    """Refuse learners of some nodes where one learner, or a batch solver, has the samples of all."""
+    """Raise an error if nodes have learners of their own although one learner has the samples of all nodes."""
     for place, override in enumerate(experiment.overrides):
         if experiment.protocol.pooled and override.learner:
             raise InputError(
@@ -306,7 +306,7 @@ def _refuse_own_learners(experiment: Experiment) -> None:
 def _pool(
     experiment: Experiment, source: Source, labels: Listed[int], conditions: Conditions
 ) -> PooledSource | TravellingSamples:
-    """Return the samples of all nodes in the order in which they reach the one learner."""
+    """Return the samples of all nodes in the order of their arrival at the one learner."""
     size, links = experiment.learner.batch_size, experiment.links
     alone = experiment.clock.ideal and conditions.absences is None
     if experiment.protocol.offline is not None or (links.ideal and alone):
@@ -318,7 +318,7 @@ def _pool(
 def _outputs_of_all(
     experiment: Experiment, source: Source, labels: Listed[int], learners: dict[int, Learner], planned: Listed[int]
 ) -> int:
-    """Return the outputs of all functions; raises InputError for learners that do not fit the data."""
+    """Return the number of outputs of all functions; raises InputError if a learner does not fit the data."""
     kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
     outputs = {_outputs(learner, source, label) for learner, label in kinds.values()}
     for place in planned:
@@ -335,13 +335,13 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
     try:
         return learner.loss.outputs(source.targets, source.classes)
     except ValueError as refusal:
-        chosen = source.facts.get("task_chosen")  # where the stream had to choose between classes and quantities
+        chosen = source.facts.get("task_chosen")  # the reason for the automatic task
         reason = "" if chosen is None else f"; {chosen}"
         raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}{reason}") from refusal
 
 
 def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
-    """Return the plans of the agents at these places."""
+    """Return the plans of the agents at the ``planned`` places."""
     experiment, adjacency, source, labels, learners, outputs, conditions = parts
     steady = conditions.clock.ideal and conditions.timetable is None and conditions.absences is None
     rule = on_links(experiment.protocol, conditions.links, steady, not conditions.faults)
@@ -374,7 +374,7 @@ def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
 
 
 def _flooded(parts: _Parts, planned: Listed[int], plans: list[AgentPlan], tree: SpanningTree) -> list[AgentPlan]:
-    """Return the plans of agents that learn from the samples of all nodes of their part."""
+    """Return the plans of agents that learn from the samples of all nodes in their connected part."""
     experiment, adjacency, source, labels, learners, *_ = parts
     size, share = experiment.learner.batch_size, flooded_share(experiment.protocol)
     for label in labels:
@@ -415,7 +415,7 @@ def _flooded(parts: _Parts, planned: Listed[int], plans: list[AgentPlan], tree: 
 
 
 def _pooled_plan(parts: _Parts) -> AgentPlan:
-    """Return the plan of the one learner of all nodes' samples."""
+    """Return the plan of the one agent that learns from all nodes' samples."""
     experiment, _, source, labels, learners, outputs, conditions = parts
     learner = learners[labels[0]]
     return AgentPlan(
@@ -440,7 +440,7 @@ def _neighborhood(
     shared: dict[object, tuple[Any, ...]],
     tree: SpanningTree | None = None,
 ) -> Neighborhood:
-    """Return the facts about the links of the node at a place to the ``others``, by place."""
+    """Return the neighborhood of the node at ``place``, whose neighbours have the places ``others``."""
     _, adjacency, source, labels, learners, outputs, conditions = parts
     label, known, directed = labels[place], adjacency.attributes(labels[place]), conditions.directed
     neighbors = tuple(map(labels.__getitem__, others))
@@ -473,14 +473,14 @@ def _neighborhood(
 
 
 def _distinct(source: Source, place: int) -> float:
-    """Return the number of a node's different samples, infinite where its stream has no end, 0 where it has no data."""
+    """Return the number of a node's distinct samples: infinite for endless streams, 0 for nodes without data."""
     if source.lengths is None:
         return 0.0 if isinstance(source.nodes[place], NoSamples) else math.inf
     return source.lengths[place] // source.epochs
 
 
 def _place_in(tree: SpanningTree, place: int, others: Listed[int]) -> TreePlace:
-    """Return a node's place in a tree, by the places of its neighbours ``others``."""
+    """Return a node's place in a tree, with parent and children as indices into its neighbours ``others``."""
     parents = tree.parents[others].tolist()
     above = [k for k, other in enumerate(others) if other == tree.parents[place]]
     below = tuple(k for k, parent in enumerate(parents) if parent == place)

@@ -1,9 +1,9 @@
-"""Where bands hold their level: coverage of held-out targets by node and by region, with its uncertainty.
+"""Coverage of bands on held-out targets, by node and by region, with its uncertainty.
 
-Regions are fifths of the held-out rows by one number, equal numbers together: by the prediction, and by each input.
-Shares by parts of the inputs are called feature-stratified coverage (Angelopoulos and Bates 2023, section 3.1), and the
-input with the farthest fifth is the worst slab (Cauchois, Gupta and Duchi 2021) along the axes. Intervals are exact
-binomial ones (Clopper and Pearson 1934) of as many rows as differ: rows that several nodes have count once.
+Regions are fifths of the held-out rows, sorted by the prediction or by one input; equal numbers fall into one region.
+Coverage by regions of the inputs is called feature-stratified coverage (Angelopoulos and Bates 2023, section 3.1), and
+the input with the farthest fifth is the worst slab (Cauchois, Gupta and Duchi 2021) along the axes. Intervals are exact
+binomial intervals (Clopper and Pearson 1934) for the number of distinct rows: a row held by several nodes counts once.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.measure import Report
 
 BANDS_OFF = "bands_off"
-"""The verdict on bands that are wrong in a region or at a node, beyond chance."""
+"""The warning about bands that miss their level in a region or at a node, beyond chance."""
 
 REGIONS = 5
 
 UNSURE = 0.05
-"""The chance that a run whose bands are right everywhere has a part that counts as wrong, over all parts together."""
+"""The probability that a run with correct bands has any part that counts as wrong."""
 
 TOLERATED = 0.2
-"""The share of ``1 - level`` by which a part may miss it: with many rows chance excuses nothing."""
+"""A part may miss the level by this share of ``1 - level``: with many rows, tiny deviations are significant."""
 
 INPUTS = 50
-"""With more inputs regions are by the prediction alone: so many fifths hardly differ from chance."""
+"""With more inputs than this, regions are by the prediction alone: too many comparisons would detect nothing."""
 
 
 class Rows(NamedTuple):
-    """Held-out rows of all nodes, one behind the other.
+    """The concatenated held-out rows of all nodes.
 
     Attributes
     ----------
     node : Integers
-        The place of the node of each row, (N,).
+        The place of each row's node, (N,).
     same : Integers
-        The number of each row among those that differ, (N,).
+        The index of each row among the distinct rows, (N,).
     points, values : Array
         (N, p) and (N, C), in the data's units.
     inside : Array
-        1 where a target lies in its band, else 0, (N, C).
+        1 if a target lies in its band, else 0, (N, C).
     """
 
     node: Integers
@@ -60,7 +60,7 @@ class Rows(NamedTuple):
 
 
 def interval(inside: float, count: int, unsure: float) -> tuple[float, float]:
-    """Return the ends of the exact binomial interval of a share, wrong with the chance ``unsure`` at most.
+    """Return the ends of the exact binomial interval of a share, with the error probability ``unsure``.
 
     Examples
     --------
@@ -76,26 +76,27 @@ def interval(inside: float, count: int, unsure: float) -> tuple[float, float]:
 def coverage(
     report: Report, held_out: Mapping[int, HeldOut], level: float, data: DataDescription
 ) -> list[dict[str, Any]]:
-    """Return the coverage of all rows, of the node that is farthest off, and of regions.
+    """Return the coverage of all rows, of the node farthest from the level, and of regions.
 
     Parameters
     ----------
     report : Report
-        Of the last evaluation, with ``inside``.
+        The report of the last evaluation, with ``inside``.
     held_out : mapping
-        The held-out data of each node that is judged.
+        The held-out data of each judged node.
     level : float
-        The share of targets that should lie inside.
+        The nominal share of targets inside the bands.
     data : DataDescription
-        The names and units.
+        The names and units of the columns.
 
     Returns
     -------
     list of dict
-        For each part ``by``, what it is a part by, ``from`` and ``to``, ``rows`` that differ, ``coverage`` with the
-        ends ``least`` and ``most`` of its 95% interval, and ``off``, whether it misses the level beyond chance. With
-        the parts of one family it is compared at `UNSURE`, Bonferroni's way: all rows, the nodes, the predictions, the
-        inputs. Empty where there are no bands.
+        One entry per part: ``by`` names the family ("all rows", "node", a prediction or an input), ``from`` and ``to``
+        delimit the part, ``rows`` is the number of distinct rows, ``coverage`` has the 95% interval from ``least`` to
+        ``most``, and ``off`` tells whether the part misses the level beyond chance. For ``off``, parts are compared at
+        the level `UNSURE` with a Bonferroni correction over the four families and over the parts of each family. Empty
+        if there are no bands.
     """
     rows = _rows(report, held_out, data)
     if rows is None:
@@ -130,7 +131,7 @@ def coverage(
 
 
 def finding(parts: Sequence[Mapping[str, Any]], level: float, remedy: str) -> dict[str, str]:
-    """Warn, by ``BANDS_OFF``, of bands that miss their level beyond chance in some part; empty where they hold it."""
+    """Return a warning, by ``BANDS_OFF``, if bands miss their level beyond chance in some part; else empty."""
     off = {str(part["by"]): _farthest([one for one in parts if one["by"] == part["by"]], level) for part in parts}
     off = {by: part for by, part in off.items() if part["off"]}
     if not off:
@@ -148,7 +149,7 @@ def finding(parts: Sequence[Mapping[str, Any]], level: float, remedy: str) -> di
 
 
 def _rows(report: Report, held_out: Mapping[int, HeldOut], data: DataDescription) -> Rows | None:
-    """Return the rows of the nodes that have bands and held-out data; None without any."""
+    """Return the rows of the nodes with bands and held-out data; None without such nodes."""
     taken = [
         (place, held_out[node], report.inside[place])
         for place, node in enumerate(report.nodes.tolist())
@@ -184,7 +185,7 @@ def _judged(rows: Rows, some: Booleans, inside: Array, level: float, unsure: flo
 def _regions(
     rows: Rows, columns: Sequence[tuple[str, Array, Array]], level: float, unsure: float
 ) -> list[dict[str, Any]]:
-    """Return the regions by that number of a family which has the farthest of them; empty where none varies."""
+    """Return the regions of the column with the region farthest from the level; empty if all columns are constant."""
     best: list[dict[str, Any]] = []
     for name, values, inside in columns:
         edges = np.unique(np.quantile(values, np.arange(1, REGIONS) / REGIONS, method="lower"))
@@ -204,6 +205,6 @@ def _farthest(parts: Sequence[Any], level: float) -> Any:
 
 
 def _far(part: Mapping[str, Any], level: float) -> float:
-    """Return how far a coverage is from the level, in binomial deviations."""
+    """Return the distance of a coverage from the level, in binomial standard deviations."""
     far: float = abs(part["coverage"] - level) * math.sqrt(part["rows"])
     return far

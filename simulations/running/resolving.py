@@ -1,4 +1,4 @@
-"""The words of an experiment become numbers, before anything starts, from a sample of its nodes' training data."""
+"""Replace words such as "auto" in an experiment by numbers, from a sample of its nodes' training data."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from kernelswarm.simulations.experiment.parts import build, describe, in_short
 from kernelswarm.simulations.experiment.registry import part_name
 
 POINTS = 1000
-"""Samples that are looked at, about, of all nodes together; at least a batch of each node that is asked."""
+"""Approximate number of samples over all nodes; each sampled node gives at least one mini-batch."""
 
 NODES = 50
-"""Nodes that are asked, at most."""
+"""Maximum number of sampled nodes."""
 
 IN_THE_END = 10**9
-"""A step at which step sizes have settled."""
+"""A step number at which decreasing step sizes have settled."""
 
 
 class ScaleWarning(UserWarning):
-    """A scale of step sizes acts as a smaller one."""
+    """A scale of step sizes has the effect of a smaller one."""
 
 
 def resolved(experiment: Experiment, source: Source, labels: list[int], neighbors: float) -> Experiment:
-    """Return an experiment with numbers in place of the words in the configuration of its learners and its protocol.
+    """Return an experiment with numbers in place of words such as "auto" in its learners, protocol and faults.
 
-    All nodes share one sample, so that words become the same numbers for all of them and their functions live in one
-    space. The sources are put back where they were: sampling them changes no training data.
+    All nodes share one sample, so that words become the same numbers at all nodes and their functions live in one
+    space. Sampling changes no training data, since the sources' states are restored.
 
     Parameters
     ----------
     experiment : Experiment
-        Returned as it is where it holds no word.
+        The experiment. It is returned as it is if it has no such words.
     source : Source
         Its opened stream.
     labels : list of int
@@ -63,7 +63,7 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
     Raises
     ------
     InputError
-        When a learner does not fit the data.
+        A learner does not fit the data.
     """
     experiment = _seeded(experiment)
     overridden = {node for override in experiment.overrides if override.learner for node in override.nodes}
@@ -81,7 +81,7 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
     rule = experiment.protocol
     steps = len(labels) if rule.pooled and rule.offline is None and not rule.averaged else 1
     steps += round(flooded_share(rule) * (len(labels) - 1))
-    # How strong a coupling an explicit step bears is decided by the largest one.
+    # The largest step size limits the coupling of explicit steps.
     settles = rule.step != "explicit" or not rule.communicates
 
     def numbers(learner: Learner) -> Learner:
@@ -105,10 +105,10 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
 
 
 def _seeded(experiment: Experiment) -> Experiment:
-    """Return an experiment whose learners have a number as seed, the same at all nodes; as it is where they have one.
+    """Return an experiment with a number in place of the learners' seed "auto", the same at all nodes.
 
-    Multiples of 2^32, so that members of mixtures, whose seeds count up from it, share none with another seed's; modulo
-    2^63 - 1, since files of experiments hold 64 bits.
+    The number is a multiple of 2^32, since members of mixtures have consecutive seeds, which must not occur in another
+    experiment. It is taken modulo 2^63 - 1, since experiment files hold 64 bits.
     """
     given: Any = experiment.learner
     seed = (experiment.seed << 32) % (2**63 - 1)
@@ -129,7 +129,7 @@ def _seeded(experiment: Experiment) -> Experiment:
 
 
 def words(given: Experiment, found: Experiment) -> dict[str, Any]:
-    """Return the words of an experiment that have become numbers in another, by their dotted keys."""
+    """Return the words of one experiment that are numbers in another, by dotted keys."""
     numbers = found.to_dict()
     return {
         key: word
@@ -139,17 +139,17 @@ def words(given: Experiment, found: Experiment) -> dict[str, Any]:
 
 
 def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:
-    """Draw about a thousand samples, of every node or of some evenly spaced ones, and put the sources back.
+    """Draw about a thousand samples from all or from evenly spaced nodes, and restore the sources' states.
 
     Returns
     -------
     tuple of Array
-        Points (n, p) and targets (n, q), node by node, and the node's place of each, (n,).
+        Points (n, p), targets (n, q) and the places of their nodes (n,), node by node.
 
     Raises
     ------
     InputError
-        When there are no samples, or a source of the user's own fails.
+        There are no samples, or a user's source fails.
     """
     most = max(1, min(NODES, 4 * POINTS // batch_size))
     places = members(len(source.nodes), most)
@@ -169,16 +169,16 @@ def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:
 
 
 def _first_time(points: Array, targets: Array, owners: Owners) -> Owners:
-    """Return the places of rows that are no copy of an earlier one: data seen again would look as if without noise."""
+    """Return the indices of each node's distinct rows: repeated rows would look noise-free."""
     rows = np.column_stack([points.reshape(len(points), -1), targets.reshape(len(points), -1), owners])
     _, places = np.unique(rows, axis=0, return_index=True)
     return np.sort(places)
 
 
 def _sample(source: Source, place: int, count: int) -> tuple[Array, Array]:
-    """Return samples of a node, its first ones; of rows in the order of time some of all, since the first days differ.
+    """Return a node's first samples; for rows in the order of time, a random choice from all its rows.
 
-    These are drawn at random: an even spacing might meet the same hour of all days.
+    The first days may differ from later ones, and evenly spaced rows might share the hour of the day.
     """
     node = source.nodes[place]
     rows = 0 if source.lengths is None or not source.in_order else source.lengths[place] // source.epochs
@@ -214,7 +214,7 @@ def _resolved(
 
 
 def _with_scale(learner: Learner, resolved: Callable[[Learner], Learner]) -> Learner:
-    """Return a learner with numbers; warn where the scale that it was given for its step size acts as a smaller one."""
+    """Return the resolved learner; warn if the scale of its step size has the effect of a smaller scale."""
     found, step = resolved(learner), getattr(learner, "step_size", None)
     if not isinstance(step, Auto) or step.scale <= 1.0 or step == getattr(type(learner), "step_size", None):
         return found
@@ -263,21 +263,21 @@ def _refuse_other_inputs(learner: Learner, source: Source) -> None:
         )
 
 
-# Whether a learner's loss that integrates over a box fits the learner and the data.
+# Checks of losses with an integral over a box against the learner and the data.
 
 AT_ONCE = 4096
-"""Rows of finite data that are looked at together."""
+"""Number of rows of finite data that are read at a time."""
 
 
 def refuse_misfit(learner: Learner, source: Source, place: int, label: int) -> None:
-    """Refuse a loss with an integral where the learner leaves that out, or where points lie outside its box.
+    """Raise an error if a loss has an integral that the learner ignores, or if points lie outside its box.
 
-    Test points and all rows of finite data are looked at; endless data is taken at its test points' word.
+    Test points and all rows of finite data are checked; of endless data the test points only.
 
     Raises
     ------
     InputError
-        Starting with the key at fault.
+        The loss does not fit; the message starts with the key at fault.
     """
     grid = grid_of(learner.loss)
     if grid is None:

@@ -1,4 +1,4 @@
-"""One simulation from start to end, in one go or step by step, with or without a run folder."""
+"""Run one simulation, at once or step by step, with or without a run folder."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def simulate(
     Parameters
     ----------
     experiment : Experiment, optional
-        The experiment; in its place ``tables`` may describe it.
+        The experiment. If it is left out, ``tables`` describe it.
     observe : callable, optional
-        Called with the progress, about twice a second. When left out, a notebook shows a bar.
+        Called with the progress about twice a second. If it is left out, a notebook shows a progress bar.
     checkpoints : Checkpoints, optional
         The run folder for measurements and checkpoints, and the checkpoint to resume from. Checkpoints are written
-        every ``checkpoint_every`` rounds and at SIGINT, SIGTERM or SIGHUP. Without it the result is in memory alone.
-        :func:`~kernelswarm.simulations.running.simulation.run` makes one.
+        every ``checkpoint_every`` rounds and at SIGINT, SIGTERM or SIGHUP. Without a run folder, the result exists in
+        memory only. :func:`~kernelswarm.simulations.running.simulation.run` creates this object.
     callbacks : sequence of callables
-        Called with a :class:`~kernelswarm.simulations.running.state.State` after each evaluation. One may return a
-        dict of columns for the tables: a number for the network's, an array with an entry for each node or directed
-        edge for the others.
+        Called with a :class:`~kernelswarm.simulations.running.state.State` after each evaluation. A callback may return
+        a dict of columns for the tables: a number is a column of the network's table, an array with one entry per node
+        or per directed edge is a column of the nodes' or edges' table.
     **tables
         The experiment, as :func:`~kernelswarm.simulations.experiment.experiment.build_experiment` takes it:
         ``topology``, ``data`` or ``stream``, ``learner``, ``protocol``, ``rounds``, ...
@@ -87,9 +87,9 @@ def simulate(
         The experiment's parts do not fit one another; nothing has started.
     SimulationError
         A node diverges, a process dies, hangs or raises, or a callback raises; ``partial`` holds the measurements
-        before.
+        before the failure.
     Interrupted
-        A signal came and a checkpoint is written; without checkpoints signals have their usual effect.
+        A signal arrived, and a checkpoint was written. Without checkpoints, signals have their usual effect.
     """
     with (
         watched(observe, "run_bar") as observer,
@@ -101,8 +101,8 @@ def simulate(
 class Simulation:
     """A simulation in steps: an iterator over its states, one after each evaluation.
 
-    ``break`` only pauses it; :meth:`result` or the end of a ``with`` block ends it early. Rounds run only during calls
-    for the next state.
+    ``break`` only pauses the simulation; :meth:`result` or the end of a ``with`` block ends it early. Rounds run only
+    while the next state is requested.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Simulation:
         self._driver = Driver(experiment, observe or (lambda progress: None), checkpoints, OwnColumns(callbacks))
         self._ended: Result | SimulationError | None = None
         self._steps: Generator[State] | None = None
-        self._context = contextvars.copy_context()  # each step runs in it, in whichever thread
+        self._context = contextvars.copy_context()  # context of every step, also in other threads
 
     def __repr__(self) -> str:
         done, network = self._driver.done, self._driver.network
@@ -166,9 +166,9 @@ class Simulation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the simulation after its last round, with all that it started."""
+        """End the simulation after its last round, and stop its processes."""
         if self._steps is not None and getgeneratorstate(self._steps) == GEN_SUSPENDED:
-            self._end()  # also after an error in the block: the result is kept
+            self._end()  # keep the result, also after an error in the block
 
     def __iter__(self) -> Iterator[State]:
         """Return the simulation, which continues after its last state."""
@@ -207,7 +207,7 @@ class Simulation:
         Returns
         -------
         Result
-            Its status is "stopped early" where rounds were left.
+            Its status is "stopped early" if rounds were left.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Simulation:
         return self._ended
 
     def _end(self) -> None:
-        """End the steps with the present functions."""
+        """End the simulation with the present functions."""
         self._driver.stop()
         if self._driver.functions is None:
             with self._driver.at_work():
@@ -267,14 +267,14 @@ class Simulation:
         return self._ended
 
 
-# Runs that leave a run folder: started, interrupted, and gone on with.
+# Runs with a run folder: started, interrupted and resumed.
 
 CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
 """Keys that a resumed run may change: the rounds done do not depend on them."""
 
 
 class Finished(NamedTuple):
-    """A run that is complete, and whether it was before the call."""
+    """A complete run; ``before`` tells whether it was complete before the call."""
 
     result: Result
     folder: Path
@@ -291,17 +291,17 @@ def run(
 ) -> Finished:
     """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
 
-    The folder is made when the first round begins, and measurements are written at once. The tables of the result are
-    read from it a column at a time, when they are used.
+    The folder is created when the first round begins, and each evaluation is written at once. The result reads a
+    table's column from the folder when the column is used.
 
     Parameters
     ----------
     experiment : Experiment, optional
-        The experiment; in its place ``tables`` may describe it.
+        The experiment. If it is left out, ``tables`` describe it.
     folder : str or Path
         The run folder; a taken name gets a number. Data in memory are written into it.
     observe : callable, optional
-        Called with the progress, about twice a second. When left out, a notebook shows a bar.
+        Called with the progress about twice a second. If it is left out, a notebook shows a progress bar.
     callbacks : sequence of callables
         Called after each evaluation, as :func:`~kernelswarm.simulations.running.simulation.simulate` says; their
         columns are in the folder's tables.
@@ -311,8 +311,8 @@ def run(
     Raises
     ------
     InputError, SimulationError
-        As :func:`~kernelswarm.simulations.running.simulation.simulate`; what was measured before a failure is in the
-        folder.
+        As :func:`~kernelswarm.simulations.running.simulation.simulate`. The folder holds the measurements before a
+        failure.
     """
     if folder is None:
         raise InputError("folder is missing: name the run folder, such as folder='runs/first', or call simulate")
@@ -332,22 +332,22 @@ def resume(
     *,
     callbacks: Sequence[Callback] = (),
 ) -> Finished:
-    """Resume a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
+    """Resume a run from its newest checkpoint; the models equal, bit for bit, the models of an uninterrupted run.
 
     Parameters
     ----------
     folder : str or Path
         The run folder; a run that is complete is returned as it is.
     changes : sequence of str
-        Such as "rounds=1000" or "backend.name=ray": the rounds, the backend, ``evaluate_every`` and
+        Changes such as "rounds=1000" or "backend.name=ray". Only the rounds, the backend, ``evaluate_every`` and
         ``checkpoint_every`` may change.
     observe : callable, optional
-        Called with the progress, about twice a second. When left out, a notebook shows a bar.
+        Called with the progress about twice a second. If it is left out, a notebook shows a progress bar.
     safe : bool
-        Whether parts that the run folder names as "package.module:Class" are refused, so that no code of its choice
-        is run.
+        If True, parts that the run folder names as "package.module:Class" raise an error, so that the folder cannot
+        choose the code that runs.
     callbacks : sequence of callables
-        The same as when the run began, if it had some: their columns of the tables go on.
+        The callbacks of the first call, if there were any: their columns are continued.
 
     Raises
     ------
@@ -378,14 +378,14 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None, cal
     since = newest(folder) if result is None or paths(folder / FOLDER) else None
     own = since.folder if since is not None and names_code(_config(folder)) and may_import() else None
     if own is not None and own not in sys.path:
-        sys.path.append(own)  # the user's own modules lie there, and hide none of others
+        sys.path.append(own)  # the user's modules, behind all others
     experiment = _described(folder, changes)
     for known in (since, result):
         if known is not None:
             _refuse_changes(folder, known.config, experiment)
     if result is not None:
         done: int = result.summary["rounds"]
-        # The experiment may ask for more rounds than there are data.
+        # The data may end before the experiment's last round.
         if experiment.rounds <= done or open_network(experiment).rounds <= done:
             return Finished(result, folder, before=True)
     since = newest(folder) if since is None else since
@@ -398,7 +398,7 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None, cal
 
 
 def _ended_early(folder: Path) -> bool:
-    """Return whether a run that writes checkpoints has ended before the first of them."""
+    """Return whether a run with checkpoints ended before the first checkpoint."""
     every = _config(folder).get("checkpoint_every", 0)
     return bool(every) and not (folder / "summary.json").exists() and not paths(folder / FOLDER)
 
@@ -406,7 +406,7 @@ def _ended_early(folder: Path) -> bool:
 def _begun_again(
     folder: Path, changes: Sequence[str], observe: Observer | None, callbacks: Sequence[Callback]
 ) -> Finished:
-    """Run a run again in its folder, after it was stopped before its first checkpoint."""
+    """Start a run again in its folder, after it stopped before its first checkpoint."""
     experiment = _described(folder, changes)
     _refuse_changes(folder, _described(folder, ()).to_dict(), experiment)
     return _run_and_write(experiment, observe, callbacks, Checkpoints(folder, digests(experiment), anew=True))
@@ -418,7 +418,7 @@ def _result(folder: Path) -> Result | None:
     Raises
     ------
     InputError
-        The folder is none of a run or is damaged.
+        The folder is not a run folder, or is damaged.
     """
     if not (folder / "config.toml").is_file():
         raise InputError(f"{folder} is no run folder: it holds no config.toml")
@@ -454,7 +454,7 @@ def _run_and_write(
         raise SimulationError(text, node=error.node, round=error.round, partial=partial) from error
     except KeyboardInterrupt as stop:
         if checkpoints.measured is not None:
-            with suppress(OSError):  # without room on the disk it is lost, as after a kill
+            with suppress(OSError):  # on a full disk the status is lost, as after a kill
                 checkpoints.measured.sync()
         stop.add_note(_left(checkpoints))
         raise
@@ -462,7 +462,7 @@ def _run_and_write(
 
 
 def _left(checkpoints: Checkpoints) -> str:
-    """Return the message for a run stopped in the middle of a round: the files that it left, and the way to go on."""
+    """Return the message for a run stopped in the middle of a round: its files, and how to continue."""
     if checkpoints.last is not None:
         return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
     folder = checkpoints.folder
@@ -481,7 +481,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     experiment = Experiment.from_file(folder / "config.toml", changes)
     table = _config(folder).get("topology", {})
     given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
-    # The network was a graph from Python, and is described as one again.
+    # The topology was a networkx graph, and is read as one again.
     if given == GIVEN_GRAPH:
         experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
     try:

@@ -24,12 +24,12 @@ from kernelswarm.simulations.records.result import Columns, Table
 
 
 class Reading:
-    """The functions of running agents, which can be read until they go on.
+    """The functions of running agents, readable until the agents continue.
 
     Parameters
     ----------
     round : int
-        The rounds that are done.
+        Number of finished rounds.
     read : callable
         Returns the arrays of all functions by their names.
     """
@@ -40,7 +40,7 @@ class Reading:
         self._found: dict[str, Array] | None = None
 
     def models(self) -> dict[str, Array]:
-        """Read them, or return the cached ones."""
+        """Return the arrays of all functions; they are read once and cached."""
         if self._found is None:
             if self._read is None:
                 raise InputError(
@@ -51,7 +51,7 @@ class Reading:
         return self._found
 
     def close(self) -> None:
-        """Read no more: the agents go on."""
+        """End the reading, since the agents continue."""
         self._read = None
 
 
@@ -62,15 +62,15 @@ class State:
     Attributes
     ----------
     round : int
-        The rounds that are done.
+        Number of finished rounds.
     row : mapping of str to float
-        What was measured of the network: its row of ``Result.network``.
+        The network's row of ``Result.network``.
     nodes : mapping of str to array
-        What was measured of the nodes: their rows of ``Result.nodes``, in sorted order of the labels.
+        The nodes' rows of ``Result.nodes``, in sorted order of the labels.
     links : mapping of str to array
-        The directed edges' rows of ``Result.edges``; empty if nothing is sent.
+        The directed edges' rows of ``Result.edges``; empty if the protocol sends nothing.
     data : DataDescription
-        What the numbers stand for in the data.
+        Names and units of the data's columns.
     """
 
     round: int
@@ -88,12 +88,12 @@ class State:
 
     @property
     def graph(self) -> Graph:
-        """The network as a networkx graph, made when it is first asked for."""
+        """The network as a networkx graph, built at the first access."""
         return self._adjacency.graph
 
     @property
     def models(self) -> dict[str, Array]:
-        """The functions, as ``Result.models`` has them; they are read when they are first asked for.
+        """The functions, in the form of ``Result.models``, read at the first access.
 
         Raises
         ------
@@ -121,27 +121,28 @@ class State:
         return self._experiment
 
 
-# A word to whoever watches a simulation, and how long it will still take.
+# The progress of a simulation, with an estimate of the remaining time.
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A word to whoever watches a simulation.
+    """The progress of a simulation, as passed to observers.
 
     Attributes
     ----------
     phase : str
         "starting", "running" or "evaluating".
     done, total : int
-        Rounds (or processes, while starting) done and to do.
+        Finished rounds and all rounds; while starting, processes instead of rounds.
     row : dict or None
-        The last row of the network's table, once there is one.
+        The last row of the network's table; None before the first evaluation.
     rounds_per_second : float
         Rounds a second since the first round, evaluations included; 0 before.
     paces : Paces or None
-        How long the processes' last rounds took, where there are several.
+        Durations of the processes' last rounds, if there are several processes.
     remaining : float or None
-        Seconds to go, at the pace of rounds and of evaluations so far; None before there is a pace.
+        Estimated remaining seconds, from the durations of rounds and evaluations so far; None before the first
+        estimate.
     """
 
     phase: str
@@ -154,16 +155,16 @@ class Progress:
 
 
 class Timing:
-    """The times of rounds and of evaluations, separately: after few rounds, evaluations may take most of the time.
+    """Separate durations of rounds and evaluations, since evaluations may take most of the time.
 
-    The first rounds do not count: loading compiled code has made one of them last as long as a thousand others.
+    The first rounds are not timed: a round that loads compiled code can last as long as a thousand others.
 
     Attributes
     ----------
     rounds, evaluations : int
-        How many of each were timed.
+        Number of timed rounds and of timed evaluations.
     running, evaluating : float
-        The seconds that these took.
+        Their seconds.
     """
 
     def __init__(self) -> None:
@@ -172,19 +173,19 @@ class Timing:
         self._begun = False
 
     def ran(self, rounds: int, seconds: float) -> None:
-        """Take note of the time of some rounds, checkpoints included."""
+        """Add the seconds of some rounds, including checkpoints."""
         if self._begun:
             self.rounds += rounds
             self.running += seconds
         self._begun = True
 
     def evaluated(self, seconds: float) -> None:
-        """Take note of the time of an evaluation."""
+        """Add the seconds of an evaluation."""
         self.evaluations += 1
         self.evaluating += seconds
 
     def remaining(self, rounds: int, evaluations: int) -> float | None:
-        """Return the seconds that so many more will take; evaluations count from the first one on.
+        """Estimate the seconds of further rounds and evaluations; evaluations count 0 before the first is timed.
 
         Examples
         --------
@@ -206,10 +207,10 @@ class Timing:
 # Columns that callbacks add to the tables of a run.
 
 Callback = Callable[[State], Mapping[str, Any] | None]
-"""A callable for each evaluation, which may return a dict of columns."""
+"""A function that is called after each evaluation and may return a dict of columns."""
 
 Found = dict[str, dict[str, Array]]
-"""Columns by their names, by the tables they belong to."""
+"""Columns by name, by table."""
 
 TABLES = ("network", "nodes", "edges")
 
@@ -273,20 +274,20 @@ MEASURED = {
         "late",
     ],
 }
-"""Names that callbacks may not take: measured columns, also columns that only some runs measure."""
+"""Names that callbacks cannot use: all measured columns, including columns that only some runs measure."""
 
 
 class CallbackError(RuntimeError):
-    """A callback raised, or returned an invalid column; says which and in which round."""
+    """A callback raised an exception or returned an invalid column; the message names the callback and the round."""
 
 
 class OwnColumns:
-    """Calls the callbacks after each evaluation, and checks their answers.
+    """Calls the callbacks after each evaluation, and checks the returned columns.
 
     Parameters
     ----------
     callbacks : sequence of callables
-        Asked in their order; a name stands for one column of one of them.
+        The callbacks, called in this order. No two of them may return the same column.
     """
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
@@ -301,19 +302,19 @@ class OwnColumns:
                     "callbacks=[f], where f(state) returns None or a dict of columns"
                 )
         self._callbacks = tuple(callbacks)
-        self._names: dict[str, tuple[str, ...]] | None = None  # of the first evaluation, which all others have too
+        self._names: dict[str, tuple[str, ...]] | None = None  # columns of the first evaluation, required of all others
 
     def __bool__(self) -> bool:
         """Tell whether there are callbacks."""
         return bool(self._callbacks)
 
     def resume(self, tables: Mapping[str, Table]) -> None:
-        """Go on with tables that may have columns of callbacks already.
+        """Continue tables that may already have columns of callbacks.
 
         Raises
         ------
         InputError
-            They have some, and there are no callbacks.
+            The tables have such columns, and no callbacks were given.
         """
         if not len(tables["network"].get("round", ())):
             self._names = None
@@ -328,12 +329,12 @@ class OwnColumns:
         self._names = known
 
     def of(self, state: State) -> Found:
-        """Ask the callbacks, and return their columns.
+        """Call the callbacks, and return their columns.
 
         Raises
         ------
         CallbackError
-            One raises, or returns something else than columns, or others than before.
+            A callback raises, returns no valid columns, or returns other columns than before.
         """
         found: Found = {name: {} for name in TABLES}
         sizes = {"nodes": len(state.nodes["node"]), "edges": len(state.links.get("source", ()))}
@@ -366,7 +367,7 @@ class OwnColumns:
         return found
 
     def missing(self, rows: Mapping[str, Columns]) -> Found:
-        """Return columns of nan for an evaluation without values of the callbacks."""
+        """Return the callbacks' columns filled with NaN, for an evaluation without a call."""
         names = self._names or {}
         return {
             table: {key: np.full(len(rows[table].get("round", ())), np.nan) for key in keys}
@@ -375,12 +376,12 @@ class OwnColumns:
 
 
 def joined_columns(rows: Mapping[str, Columns], own: Mapping[str, Columns]) -> dict[str, Columns]:
-    """Return the rows of each table with columns of the user's own behind them."""
+    """Append the callbacks' columns to the rows of each table."""
     return {name: {**columns, **own.get(name, {})} for name, columns in rows.items()}
 
 
 class _Asked:
-    """The border to the user's own code: its exceptions leave as CallbackError; Ctrl-C does not."""
+    """A context that turns exceptions of a callback into CallbackError; KeyboardInterrupt passes."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -400,11 +401,11 @@ class _Asked:
 
 
 def _placed(where: str, key: Any, value: Any, sizes: Mapping[str, int]) -> tuple[str, str, Array]:
-    """Return the table that a column belongs to, its name there and its values."""
+    """Return the table of a callback's column, the column's name and its values."""
     if not isinstance(key, str) or not key:
         raise CallbackError(f"{where} returned the key {key!r}: name columns by text")
     try:
-        column = np.array(value, dtype=np.float64)  # a copy: a callback may fill the same array every time
+        column = np.array(value, dtype=np.float64)  # a copy, since a callback may reuse its array
     except (TypeError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())
         raise CallbackError(f"{where} returned {key}, which holds no numbers ({text}): give floats") from error

@@ -1,4 +1,4 @@
-"""Measurements of a run for a tracker, written during the run: curves of many runs beside one another."""
+"""Write the measurements of a running run for experiment trackers, which show many runs together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.state import State
 
 PROJECT = "kernelswarm"
-"""The name of MLflow's experiment and of the project of Weights & Biases."""
+"""Name of the experiment in MLflow and of the project in Weights & Biases."""
 
 
 class Writer(Protocol):
@@ -39,14 +39,14 @@ class TensorBoard:
     Parameters
     ----------
     folder : Path
-        Made when it is missing. TensorBoard shows every folder with such files as a run.
+        The folder, created if it is missing. TensorBoard shows each folder with event files as a run.
     config : dict
         The experiment, written as a text.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         self._writer: Any = tensorboard_library().SummaryWriter(str(folder), flush_secs=10)
-        indented = [f"    {line}" for line in tomli_w.dumps(config).splitlines()]  # so that it is shown as it is
+        indented = [f"    {line}" for line in tomli_w.dumps(config).splitlines()]  # shown verbatim by Markdown
         self._writer.add_text("experiment", "\n".join(indented), 0)
 
     def write(self, round: int, figures: Mapping[str, float]) -> None:
@@ -58,20 +58,20 @@ class TensorBoard:
 
 
 class MLflow:
-    """Writes a run of MLflow: to the database beside all runs, or to the server that MLFLOW_TRACKING_URI names.
+    """Writes an MLflow run to a database beside the runs, or to the server in MLFLOW_TRACKING_URI.
 
-    MLflow's plain files are refused by its present versions; a database is one file, and needs no server either.
+    Present versions of MLflow reject its plain files. A database is a single file and needs no server either.
 
     Parameters
     ----------
     folder : Path
-        Its name is the run's, and the database ``mlflow.db`` lies beside it.
+        The run folder. Its name is the run's name, and the database ``mlflow.db`` lies beside the folder.
     config : dict
         The experiment; its keys are the run's parameters.
     """
 
     FLUSH = 10.0
-    """Seconds between two writes: one row takes a database 20 to 80 ms, thirty rows at once 260."""
+    """Seconds between two writes: writing one row takes 20 to 80 ms, writing thirty rows at once takes 260 ms."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         from filelock import FileLock
@@ -79,7 +79,7 @@ class MLflow:
         self._library = mlflow_library()
         if "MLFLOW_TRACKING_URI" not in os.environ:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(folder.parent / "mlflow.lock"):  # two processes at once would both make its tables
+            with FileLock(folder.parent / "mlflow.lock"):  # only one process may create the tables
                 self._begin(mlflow_place(folder), folder, config)
         else:
             self._begin(mlflow_place(folder), folder, config)
@@ -97,7 +97,7 @@ class MLflow:
         self._written = time.monotonic()
 
     def write(self, round: int, figures: Mapping[str, float]) -> None:
-        """Keep each figure as a metric at its round, and write all that are kept from time to time."""
+        """Add each figure as a metric of the round, and write the collected metrics every ``FLUSH`` seconds."""
         now = int(1000 * time.time())
         self._kept += [self._library.entities.Metric(name, value, now, round) for name, value in figures.items()]
         if time.monotonic() - self._written >= self.FLUSH:
@@ -120,7 +120,7 @@ class WeightsAndBiases:
     Parameters
     ----------
     folder : Path
-        Its name is the run's, and its files go there; ``wandb sync`` uploads them.
+        The run folder. Its name is the run's name; the files in it are uploaded by ``wandb sync``.
     config : dict
         The experiment.
     """
@@ -134,7 +134,7 @@ class WeightsAndBiases:
             name=folder.name,
             config=dict(config),
             mode=os.environ.get("WANDB_MODE", "offline"),
-            reinit="create_new",  # runs of one process are apart
+            reinit="create_new",  # separate runs in one process
             settings=library.Settings(console="off", silent=True, disable_git=True),
         )
 
@@ -153,7 +153,7 @@ def tensorboard_library() -> Any:
 
 
 def mlflow_library() -> Any:
-    """Import MLflow, which tells nobody that it is used unless a server is named."""
+    """Import MLflow, with its telemetry off unless a server is named."""
     if "MLFLOW_TRACKING_URI" not in os.environ:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read at the import
     import mlflow
@@ -163,7 +163,7 @@ def mlflow_library() -> Any:
 
 
 def wandb_library() -> Any:
-    """Import wandb, which reports nothing unless WANDB_MODE says whether to be online."""
+    """Import wandb, with its error reports off unless WANDB_MODE is set."""
     if "WANDB_MODE" not in os.environ:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read at the import
     import wandb
@@ -172,7 +172,7 @@ def wandb_library() -> Any:
 
 
 def mlflow_place(folder: Path) -> str:
-    """Return the address of MLflow's store for a run that would have this folder."""
+    """Return the address of the MLflow store for a run in this folder."""
     if "MLFLOW_TRACKING_URI" in os.environ:
         return os.environ["MLFLOW_TRACKING_URI"]
     database = (folder.parent / "mlflow.db").resolve().as_posix()
@@ -183,18 +183,18 @@ def mlflow_place(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Tracker:
-    """The functions that write for a tracker.
+    """A tracker, as functions that open it and import its library.
 
     Parameters
     ----------
     opened : callable
-        Begins a run in a folder, given its experiment.
+        Begins a run, given its folder and its experiment.
     library : callable
         Imports the tracker's library.
     package, extra : str
-        The package to install, and the extra of ours that holds it.
+        The package to install, and the extra of kernelswarm that contains it.
     place : callable
-        Says where a run with a folder is to be found.
+        Returns the address at which the tracker shows a run, given its folder.
     """
 
     opened: Callable[[Path, Mapping[str, Any]], Writer]
@@ -209,11 +209,11 @@ TRACKERS = {
     "mlflow": Tracker(MLflow, mlflow_library, "mlflow", "mlflow", mlflow_place),
     "wandb": Tracker(WeightsAndBiases, wandb_library, "wandb", "wandb"),
 }
-"""The trackers that there are."""
+"""All trackers, by name."""
 
 
 def find(name: str) -> Tracker:
-    """Return a tracker whose library is there.
+    """Return a tracker if its library is installed.
 
     Raises
     ------
@@ -235,16 +235,16 @@ def find(name: str) -> Tracker:
 
 @contextmanager
 def tracked(tracker: str, folder: Path | str, experiment: Experiment) -> Iterator[Callable[[State], None]]:
-    """Write the rows of the network's table for a tracker; yields a callback for ``run`` and ``simulate``.
+    """Yield a callback for ``run`` and ``simulate`` that writes the rows of the network's table for a tracker.
 
-    Figures that are not finite are left out. The callback changes nothing that is learned.
+    Non-finite figures are left out. The callback does not change the learned functions.
 
     Parameters
     ----------
     tracker : str
         One of ``TRACKERS``.
     folder : Path or str
-        Where its files go, or, for a tracker that keeps all runs in one file, beside which.
+        The folder of the tracker's files. A tracker with one file for all runs writes it beside this folder.
     experiment : Experiment
         The experiment; its keys are written too.
 
@@ -254,7 +254,7 @@ def tracked(tracker: str, folder: Path | str, experiment: Experiment) -> Iterato
         The tracker is unknown, or its library is not installed.
     """
     opened = find(tracker).opened
-    writers: list[Writer] = []  # made with the first row: a refused run leaves no folder
+    writers: list[Writer] = []  # created with the first row, so that an invalid run leaves no folder
 
     def write(state: State) -> None:
         if not writers:

@@ -1,4 +1,4 @@
-"""What does not suit one another in a run: data, kernel, loss, steps, regularisation and defence."""
+"""Warnings about settings that do not suit the data or one another."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from kernelswarm.simulations.engine.measure import Report
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.running.baseline import TrainingRows, best_constant
 
-# Whether neighbours' points leave a node's own samples little room, where a learner keeps its newest points.
+# Dictionaries of the newest points in which neighbours' points leave little room for the node's own samples.
 
 OWN_CROWDED_OUT = "own_crowded_out"
 
 
 def crowding(plans: Sequence[AgentPlan], rule: AnyRule, report: Report) -> dict[str, str]:
-    """Warn, by ``OWN_CROWDED_OUT``, where full dictionaries hold neighbours' points in the place of own samples.
+    """Warn, by ``OWN_CROWDED_OUT``, if full dictionaries hold mostly neighbours' points.
 
-    In a symmetric form all points of a round enter, b own ones and b_j of each neighbour, and are as old as one
-    another. So of B points at most B b / (b + sum_j b_j) are own samples.
+    In a symmetric form, b own samples and b_j samples of each neighbour j enter the dictionary in each round. So at
+    most B b / (b + sum_j b_j) of the newest B points are own samples.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
-        All nodes that are at hand.
+        The plans of the available nodes.
     rule : AnyRule
         The protocol.
     report : Report
-        Of the last evaluation.
+        The report of the last evaluation.
     """
     if not rule.communicates or rule.form != "symmetric" or fulfils(rule, StackedRule):
         return {}
@@ -64,24 +64,24 @@ def crowding(plans: Sequence[AgentPlan], rule: AnyRule, report: Report) -> dict[
     return {OWN_CROWDED_OUT: text}
 
 
-# Whether a defence that leaves out the farthest answers has anybody to leave out.
+# Nodes with too few neighbours for robust means.
 
 UNDEFENDED = "undefended"
 
 TOO_FEW = 2
-"""Most neighbours of a node for which trimmed means and medians leave out none."""
+"""Up to this number of neighbours, trimmed means and medians leave out none."""
 
 
 def undefended(plans: Sequence[AgentPlan], rule: AnyRule) -> dict[str, str]:
-    """Warn, by ``UNDEFENDED``, that most nodes have too few neighbours for means without the farthest.
+    """Warn, by ``UNDEFENDED``, if most nodes have too few neighbours for trimmed means and medians.
 
-    The mean and the median of two answers are the same, and hold half of what a faulty one is off by. That then stands
-    in the place of the sound one's, too.
+    The mean and the median of two answers are equal, and contain half the error of a faulty answer. This value then
+    replaces the sound neighbour's answer, too.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
-        All nodes that are at hand.
+        The plans of the available nodes.
     rule : AnyRule
         The protocol.
     """
@@ -99,21 +99,21 @@ def undefended(plans: Sequence[AgentPlan], rule: AnyRule) -> dict[str, str]:
     return {UNDEFENDED: text}
 
 
-# Whether a mini-batch takes all rows of a node, so that a pass over them is a single step.
+# Mini-batches of all rows of a node, so that an epoch is a single step.
 
 SINGLE_STEP = "single_step"
 
 
 def single_step(plans: Sequence[AgentPlan], source: Source) -> dict[str, str]:
-    """Warn, by ``SINGLE_STEP``, that a batch takes all rows of each node; empty if some node has more.
+    """Warn, by ``SINGLE_STEP``, if a mini-batch takes all rows of every node.
 
-    A step of descent goes a part of the way, however many samples it is made of. Learners that solve for their
-    weights are done with one.
+    One gradient step does not reach the minimum, whatever its number of samples. Learners that solve for their weights
+    need one step only, and are not warned about.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
-        All nodes that are at hand.
+        The plans of the available nodes.
     source : Source
         The opened stream.
     """
@@ -129,14 +129,15 @@ def single_step(plans: Sequence[AgentPlan], source: Source) -> dict[str, str]:
     }
 
 
-# Whether targets are in units that suit a loss which is not quadratic: it is not the same in every unit.
+# The units of targets for losses that are not quadratic and so depend on the unit.
 
 SMALL = 0.01
-"""A threshold of errors below this share of the targets' deviation leaves hardly any error below it."""
+"""A loss's threshold below this share of the targets' deviation makes nearly every error an outlier."""
 
 APART = 30.0
-"""How many times as large as another one's a target's deviation may be: a step of one size is then larger than all
-that the other has."""
+"""Maximum ratio of two targets' deviations. Beyond it, a step that suits one target is larger than the range of the
+other.
+"""
 
 LOSS_IN_OTHER_UNITS = "loss_in_other_units"
 
@@ -144,8 +145,8 @@ LOSS_IN_OTHER_UNITS = "loss_in_other_units"
 def loss_units(loss: Loss, targets: Array) -> str:
     """Return a clause on why a loss does not suit the units of targets (n, q), or an empty text if it does.
 
-    Where errors are larger than its threshold the derivative of a loss is the same however large they are, for each
-    target alike. Steps, and what second-order learners make of a sample, then fit one size of targets.
+    For errors above the loss's threshold, the derivative does not depend on the error, and is the same for all targets.
+    Then the steps of all learners, second-order ones included, suit targets of one size only.
 
     Examples
     --------
@@ -176,34 +177,34 @@ def loss_units(loss: Loss, targets: Array) -> str:
 
 
 def in_other_units(loss: Loss, targets: Array) -> dict[str, str]:
-    """Warn of the nodes' targets, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty if the loss suits them."""
+    """Warn, by ``LOSS_IN_OTHER_UNITS``, if the loss does not suit the units of the targets."""
     words = loss_units(loss, targets)
     return {LOSS_IN_OTHER_UNITS: f"{words}: standardize the targets, or scale each to deviation 1"} if words else {}
 
 
-# Whether a learner whose functions are all above 0 was given targets below it.
+# Negative targets for learners of positive functions.
 
 
 NEGATIVE_SHARE = 0.01
-"""The share of targets below 0 from which on a warning says so."""
+"""The share of negative targets at which a warning begins."""
 
 ROUNDED = 1e-6
-"""Targets that are 0 by themselves are rounded by less than this share of their deviation."""
+"""Targets of 0 in the user's units differ from 0 by less than this share of their deviation after rounding."""
 
 TARGETS_BELOW_ZERO = "targets_below_zero"
 
 
 def unreachable(learner: Learner, targets: Array, scaling: Variables) -> dict[str, str]:
-    """Warn, by ``TARGETS_BELOW_ZERO``, that targets are below all functions; empty if there are none.
+    """Warn, by ``TARGETS_BELOW_ZERO``, if a learner of positive functions has negative targets.
 
     Parameters
     ----------
     learner : Learner
         The experiment's.
     targets : Array
-        What is learned from, (n, q).
+        The nodes' training targets, (n, q).
     scaling : Variables
-        What they stand for in the user's data.
+        The names and scales of the targets in the user's data.
     """
     if not getattr(learner, "positive", False) or learner.loss.task != "regression":
         return {}
@@ -218,24 +219,24 @@ def unreachable(learner: Learner, targets: Array, scaling: Variables) -> dict[st
     }
 
 
-# Whether the regularisation holds functions near 0, far below the targets.
+# Regularisation that keeps functions near 0.
 
 LEAST_SHARE = 0.1
-"""The pull of the regularisation towards 0, as a share of the loss's, from which on a warning says so."""
+"""The ratio of the regularisation's pull towards 0 to the loss's pull at which a warning begins."""
 
 USUAL = 1e-6
-"""The share that is no matter."""
+"""A harmless ratio."""
 
 STRONGLY_REGULARIZED = "strongly_regularized"
 
 
 def held_down(strength: float, loss: Loss, outputs: int, targets: Array) -> tuple[str, float]:
-    """Return a clause on a regularisation that holds functions near 0, with one that does not; else empty.
+    """Return a clause on a regularisation that keeps functions near 0, and a smaller lambda; else an empty clause.
 
-    A step moves f at a sample by eta g and shrinks it by eta lambda f. So a function as large as the targets is
-    pulled to 0 by ``lambda s / r`` as much as to them, with s the targets' standard deviation and r the size of the
-    loss's derivative at their best constant. Losses that grow more slowly than the squared one have the same r in
-    every unit, and an s of its size.
+    A step moves f at a sample by eta g and shrinks it by eta lambda f. So for a function as large as the targets, the
+    ratio of the pull towards 0 to the pull towards the targets is ``lambda s / r``, with s the targets' standard
+    deviation and r the size of the loss's derivative at the best constant. For losses that grow more slowly than the
+    squared loss, r is the same in every unit, and s grows with the unit.
 
     Parameters
     ----------
@@ -264,13 +265,13 @@ def held_down(strength: float, loss: Loss, outputs: int, targets: Array) -> tupl
 
 
 def strongly_regularized(learner: Learner, outputs: int, targets: Array) -> dict[str, str]:
-    """Warn of the nodes' targets (n, q), by ``STRONGLY_REGULARIZED``, with the remedy; empty otherwise."""
+    """Warn, by ``STRONGLY_REGULARIZED``, if regularisation keeps functions near 0, far from the targets (n, q)."""
     strength = float(getattr(learner, "regularization", 0.0))
     text, less = held_down(strength, learner.loss, outputs, targets)
     return {STRONGLY_REGULARIZED: f"learner.{text}: set it to {less:.1g}, or standardize the targets"} if text else {}
 
 
-# All warnings about settings that do not suit one another, for complete runs.
+# All warnings about unsuited settings of a complete run.
 
 NODES = 20
 """Nodes whose rows are looked at, at most."""
@@ -279,20 +280,20 @@ NODES = 20
 def unsuited(
     plans: Sequence[AgentPlan], rule: AnyRule, source: Source, rows: TrainingRows, report: Report
 ) -> dict[str, str]:
-    """Return these warnings, a sentence each, by kind; empty without warnings.
+    """Return the warnings about unsuited settings, one sentence each, by kind.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
-        All nodes that are at hand; the first one's learner stands for all where it is compared with targets.
+        The plans of the available nodes. Only the first node's learner is compared with the targets.
     rule : AnyRule
         The protocol.
     source : Source
         The opened stream.
     rows : TrainingRows
-        What the nodes learned from.
+        The nodes' training rows.
     report : Report
-        Of the last evaluation.
+        The report of the last evaluation.
     """
     learner, outputs = plans[0].learner, plans[0].outputs
     found = undefended(plans, rule) | crowding(plans, rule, report)
@@ -305,10 +306,10 @@ def unsuited(
     return found
 
 
-# Whether compression undoes every step from f = 0, as the first samples tell before a run.
+# Compression that undoes every step from f = 0, found from the first samples before a run.
 
 STEPS = 64
-"""First steps that are looked at."""
+"""Number of examined first steps."""
 
 
 class FirstSteps(NamedTuple):
@@ -319,7 +320,7 @@ class FirstSteps(NamedTuple):
     largest : float
         The largest Hilbert norm of a step.
     budget : float
-        eps, the norm that compression may undo; 0 where it undoes nothing.
+        eps, the norm of a change that compression may undo; 0 if it undoes nothing.
     """
 
     largest: float
@@ -327,7 +328,7 @@ class FirstSteps(NamedTuple):
 
     @property
     def undone(self) -> bool:
-        """Whether every one of them is undone, so that f stays 0."""
+        """Tell whether compression undoes every step, so that f stays 0."""
         return 0.0 < self.largest <= self.budget
 
 
@@ -354,7 +355,7 @@ def first_steps(plan: AgentPlan) -> FirstSteps | None:
 
 
 def warning(plans: Sequence[AgentPlan], names: Mapping[int, Name]) -> str:
-    """Warn of nodes whose first steps are all undone, with their number and the remedy; empty without such nodes."""
+    """Return a warning with the number of nodes whose first steps are all undone; empty without such nodes."""
     found = [(plan, steps) for plan in plans if (steps := first_steps(plan)) is not None and steps.undone]
     if not found:
         return ""
@@ -368,9 +369,9 @@ def warning(plans: Sequence[AgentPlan], names: Mapping[int, Name]) -> str:
 
 
 def remedy(learner: Mapping[str, Any]) -> str:
-    """Return the keys that let a learner learn whose steps are all undone, from its table of keys.
+    """Return the remedy for a learner whose steps are all undone, from its table of keys.
 
-    A larger step helps only where eps is a number: all other budgets grow with the step, most as fast as it.
+    A larger step size helps only if eps is a number: all other budgets grow with the step size, most in proportion.
     """
     budget, texts = learner.get("budget"), "lower learner.budget"
     if budget is not None:
@@ -380,23 +381,24 @@ def remedy(learner: Mapping[str, Any]) -> str:
     return texts
 
 
-# Whether a kernel tells points apart, and not all of them: its values between each point and its nearest one.
+# Kernels that are too narrow or too wide for the points.
 
 ASKED, AMONG = 100, 5000
-"""Points whose nearest one is looked for, and points among which it is."""
+"""Number of points whose nearest point is searched for, and number of points among which it is searched for."""
 
 FEWEST = 50
-"""The number of points without a judgement: of few, the nearest may be far."""
+"""Fewer points are not judged, since their nearest points may be far."""
 
 NONE, ALL = 0.01, 0.999
-"""kappa(x, y) as a share of sqrt(kappa(x, x) kappa(y, y)) below which a point learns nothing from another, and above
-which two are one."""
+"""Thresholds of kappa(x, y) / sqrt(kappa(x, x) kappa(y, y)): below the first, one point tells nothing of the other;
+above the second, both points are the same to the kernel.
+"""
 
 MOST = 0.9
-"""The share of the points that stands for all of them."""
+"""A fault is reported if it holds for this share of the points."""
 
 NODES_ASKED = 8
-"""Nodes whose points are looked at, at most."""
+"""Maximum number of nodes whose points are examined."""
 
 ALONE, ALIKE = "points_alone", "points_alike"
 
@@ -413,7 +415,7 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
     asked = np.ascontiguousarray(points[chosen])
     sizes = np.sqrt(kernel_diagonal(kernel, points))
     shares = kernel_rows(kernel, asked, points) / (sizes[chosen, np.newaxis] * sizes)
-    # A point, or a copy of it that a stream repeats, is no neighbour of its own; repeated rows are not judged.
+    # A point and its repetitions in the stream are not its own neighbours.
     others = np.array([(points != point).any(axis=1) for point in asked])
     if not others.any(axis=1).all():
         return None
@@ -432,12 +434,12 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
 
 
 def finding(plans: Sequence[AgentPlan], names: Mapping[int, Name]) -> dict[str, str]:
-    """Return this fault for held-out points of some nodes and the kernel of the first one at fault, with the remedy.
+    """Return the first fault of a kernel's width on the held-out points of nodes with one learner, and the remedy.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
-        All nodes that are at hand.
+        The plans of the available nodes.
     names : mapping
         The name of each node by its label.
     """

@@ -1,4 +1,4 @@
-"""The verdict on a run by its last measurement: failed, worse than a constant, nothing learned, nothing compressed."""
+"""The verdict on a run from its last evaluation: failed, worse than a constant, nothing learned, nothing compressed."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,27 +17,29 @@ from kernelswarm.simulations.running.baseline import Baseline
 from kernelswarm.simulations.running.unsuited import remedy
 
 ABSURD = 1e6
-"""A risk beyond this multiple of the best constant's is no result: the run has failed."""
+"""A run has failed if a risk exceeds this multiple of the best constant's risk."""
 
 ENDLESS = 1e200
-"""A risk beyond this is no result, whatever the data are: squares of differences of this size are near the end of the
-floating-point numbers."""
+"""A run has failed if a risk exceeds this number, whatever the data: squares of such differences are near the largest
+floating-point number.
+"""
 
 UNLEARNED = 1e3
-"""The same factor on the risk of the first function, usually 0; this risk is large where the targets' mean is not
-0."""
+"""The same factor for the risk of the initial function, usually 0. That risk is large if the targets' mean is far from
+0.
+"""
 
 WORSE = 0.01
-"""A risk counts as worse than the constant's from this share of it on; below, both are the same."""
+"""A risk counts as worse than the constant's if it is larger by more than this share."""
 
 SHORTEST = 50
-"""The samples of a node before a warning that it keeps them all."""
+"""Minimum number of a node's samples for a warning that it keeps them all."""
 
 KEPT = 0.95
-"""The share of the samples that stands for all of them, since a stream may repeat some."""
+"""A dictionary with this share of the samples counts as keeping all, since a stream may repeat samples."""
 
 REMOVED = 1e-3
-"""The share of the compression budget below which nothing is removed."""
+"""Compression errors below this share of the budget count as removing nothing."""
 
 WORSE_THAN_CONSTANT, NOTHING_LEARNED, EVERYTHING_KEPT = "worse_than_constant", "nothing_learned", "everything_kept"
 IN_PARTS, NOTHING_REACHED = "in_parts", "nothing_reached"
@@ -47,17 +49,17 @@ EACH_BY_ITSELF = "each learns by itself, and what one learns stays in it"
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that came to its end without a result: the node at fault, and why."""
+    """A failed run: the node at fault, and the reason."""
 
     node: int
     reason: str
 
 
 def failure(report: Report, base: Baseline) -> Failure | None:
-    """Tell whether some node's risk is not finite, or absurd beside those of the best constant and the first function.
+    """Return a failure if a node's risk is infinite, NaN or far above the risks of simple functions; else None.
 
-    A risk of the size that functions begin with is no sign of growth, however far the targets are from there. Nor is
-    one of the size of what was learned from, where the held-out rows happen to be all alike.
+    The simple functions are the best constant and the initial function, each with its held-out and its training risk.
+    The initial function allows for targets far from 0, and the training risk for held-out rows that happen to be equal.
     """
     if math.isnan(base.constant):
         return None
@@ -93,24 +95,24 @@ def findings(
     forgetful: bool = False,
     held_out: str = "",
 ) -> dict[str, str]:
-    """Return the warnings about a complete run, a sentence each; empty for sound runs.
+    """Return the warnings about a complete run, one sentence each; empty for sound runs.
 
     Parameters
     ----------
     report : Report
-        Of the last evaluation.
+        The report of the last evaluation.
     base : Baseline
-        The constants' risks.
+        The risks of constant predictions.
     rule : AnyRule
         The protocol.
     learner : mapping
-        The keys of the experiment's learner with their values, which the sentences name.
+        The keys and values of the experiment's learner, for the sentences.
     advise : callable
-        Says what to try where the risk is worse than the constant's.
+        Returns what to try if the risk is worse than the constant's.
     forgetful : bool
-        Whether nodes forget their functions while they are not awake: one that has just come back is not judged.
+        Whether nodes forget their functions while absent. Then single nodes without a function are not reported.
     held_out : str
-        Which rows are held out, in words.
+        A description of the held-out rows.
 
     Returns
     -------
@@ -126,12 +128,12 @@ def findings(
 
 
 def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
-    """Warn, by ``IN_PARTS``, of a network of several parts; empty if this makes no difference.
+    """Warn, by ``IN_PARTS``, if a network has several connected parts and the protocol communicates.
 
     Parameters
     ----------
     parts : sequence of int
-        How many nodes each connected part has, the largest first.
+        Number of nodes of each connected part, largest first.
     rule : AnyRule
         The protocol.
     """
@@ -143,18 +145,18 @@ def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
 def unreached(
     report: Report, without: Collection[int | str], rule: AnyRule, cut_off: Collection[int] = ()
 ) -> dict[str, str]:
-    """Warn, by ``NOTHING_REACHED``, that nodes without data have learned nothing; empty if all have learned.
+    """Warn, by ``NOTHING_REACHED``, if nodes without data have learned nothing.
 
     Parameters
     ----------
     report : Report
-        Of the last evaluation.
+        The report of the last evaluation.
     without : collection of int or str
         The labels of the nodes that have no data.
     rule : AnyRule
         The protocol.
     cut_off : collection of int
-        The labels of nodes without data that are unreachable from all nodes with data.
+        The labels of nodes without data that no path connects to a node with data.
     """
     empty = sum(node in without for node in report.nodes[report.unchanged].tolist())
     if not empty:
@@ -192,7 +194,7 @@ def _worse_than_constant(report: Report, base: Baseline, advise: Callable[[], st
 
 
 def _nothing_learned(report: Report, learner: Mapping[str, Any], forgetful: bool) -> str:
-    learning = report.figures["samples"] > 0.0  # the others have not joined yet
+    learning = report.figures["samples"] > 0.0  # the other nodes have not joined yet
     empty = learning & report.unchanged
     count = int(empty.sum())
     if not count or (forgetful and count < learning.sum()):
