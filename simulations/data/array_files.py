@@ -28,10 +28,10 @@ from kernelswarm.simulations.data.reading import binary, call, check_names, colu
 from kernelswarm.simulations.data.rows import Rows, Scaling, Task, check_exact, plain_labels
 from kernelswarm.simulations.data.text import spelled
 
-#: Bytes that a sparse file may take as a full array before it is refused.
+#: Maximum bytes of a sparse file as a dense array.
 MOST_BYTES = 2 * 2**30
 
-#: Features of a sparse file, at most: one mistyped number makes thousands of millions of them.
+#: Maximum number of features of a sparse file: a single mistyped number can mean billions.
 MOST_FEATURES = 10**6
 
 
@@ -43,7 +43,7 @@ def read_npz(
     Raises
     ------
     ValueError
-        If the file is not an npz file of numbers and labels, lacks an array, or the arrays do not fit together.
+        The file is not an npz file of numbers and labels, lacks an array, or the arrays do not fit together.
     """
     name = call(key, path)
     arrays = arrays_of(name, path, lambda known: needed(name, known, node_array))
@@ -53,12 +53,12 @@ def read_npz(
 def read_mat(
     key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...], na_values: NaValues = ()
 ) -> tuple[Rows, Rows | None]:
-    """Read the same arrays of a MATLAB file, whose x and y may be called X and Y.
+    """Read the same arrays from a MATLAB file; x and y may also be named X and Y.
 
     Raises
     ------
     ValueError
-        If the file is not of MATLAB up to version 7, lacks an array, or the arrays do not fit together.
+        The file is not of MATLAB up to version 7, lacks an array, or the arrays do not fit together.
     """
     name = call(key, path)
     try:
@@ -72,7 +72,7 @@ def read_mat(
 
 
 def _full(name: str, array: Any) -> AnyArray:
-    """Return an array, of a sparse matrix with its zeros."""
+    """Return a sparse matrix as a dense array, and other arrays as they are."""
     if not is_sparse(array):
         return np.asarray(array)
     refuse_large(name, "columns", array.shape)
@@ -81,7 +81,7 @@ def _full(name: str, array: Any) -> AnyArray:
 
 
 def refuse_large(name: str, columns: str, shape: tuple[int, int]) -> None:
-    """Refuse a sparse matrix (rows, columns) that takes too much memory as a full array, with a ValueError."""
+    """Raise a ValueError if a sparse matrix (rows, columns) needs too much memory as a dense array."""
     size = 8 * shape[0] * shape[1]
     if size > MOST_BYTES:
         raise ValueError(
@@ -91,9 +91,9 @@ def refuse_large(name: str, columns: str, shape: tuple[int, int]) -> None:
 
 
 def _plain(array: AnyArray, is_matrix: bool) -> AnyArray:
-    """Return an array of MATLAB, where all have two axes and cells hold text; only a matrix keeps an axis of length 1.
+    """Convert a MATLAB array: drop axes of length 1 unless it is a matrix, and unpack cells with text.
 
-    Text in a cell is an array itself.
+    In MATLAB all arrays have two axes, and text in a cell is an array itself.
     """
     if array.dtype.kind == "O" and all(np.asarray(cell).dtype.kind == "U" for cell in array.flat):
         array = np.array(["".join(np.asarray(cell).ravel()) for cell in array.flat]).reshape(array.shape)
@@ -120,7 +120,7 @@ def arrays_of(name: str, path: Path, wanted: Callable[[list[str]], list[str]] | 
 
 
 def needed(name: str, known: list[str], node_array: str) -> list[str]:
-    """Return which of the arrays that are there make the rows; raises ValueError where one is missing."""
+    """Return the names of the arrays that form the rows; raises ValueError if an array is missing."""
     arrays = ["x", "y"] + (["x_test", "y_test"] if {"x_test", "y_test"} & set(known) else [])
     if node_array and (node_array in known or node_array != "node"):
         arrays.append(node_array)
@@ -139,12 +139,12 @@ def rows_of_arrays(
     split_columns: tuple[str | int, ...],
     na_values: NaValues = (),
 ) -> tuple[Rows, Rows | None]:
-    """Make rows of arrays with the names of an npz file, and test rows where there are some.
+    """Make rows, and test rows if there are any, from arrays with the names of an npz file.
 
     Raises
     ------
     ValueError
-        An array is missing, or they do not fit together.
+        An array is missing, or the shapes do not match.
     """
     chosen = {array: arrays[array] for array in needed(name, list(arrays), node_array)}
     training = npz_rows(name, chosen, "", node_array, split_columns, na_values)
@@ -161,7 +161,7 @@ def npz_rows(
     split_columns: tuple[str | int, ...],
     na_values: NaValues,
 ) -> Rows:
-    """Check that arrays, whose names have an ending, fit together, and make rows of them."""
+    """Check the shapes of the arrays whose names have the given ending, and make rows from them."""
     x, y, node = (f"{array}{ending}" for array in ("x", "y", node))
     for array, kinds, rule in ((x, "biuf", "real numbers"), (y, "biufU", "real numbers, or labels as text")):
         if arrays[array].dtype.kind not in kinds:
@@ -207,7 +207,7 @@ def npz_rows(
 
 
 def without_codes(rows: Rows, na_values: NaValues, places: Sequence[int], ending: str = "") -> Rows:
-    """Return rows of arrays with gaps in place of the values that stand for some; ``ending`` is that of their names."""
+    """Replace the codes for gaps in the rows by gaps; ``ending`` ends the names of the arrays."""
     columns, targets = (
         [name.replace(ending, "", 1) if ending else name for name in names]
         for names in (rows.columns, rows.target_columns)
@@ -255,7 +255,7 @@ def read_svmlight(
             )
         refuse_large(name, "features", sparse.shape)
         points = sparse.toarray()
-        # the format has no types: labels that are all whole numbers count as such
+        # the format has no types: labels without fractions count as whole numbers
         whole = bool(np.all((labels == np.round(labels)) & (np.abs(labels) <= EXACT)))
         places = column_numbers(name, split_columns, points.shape[1])
         rows.append(
@@ -286,9 +286,9 @@ TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: 
 class Idx:
     """Images and their labels in the IDX format, the one MNIST is published in.
 
-    The files may be compressed with gzip; byte pixels are divided by 255, also by the models, which predict from images
-    as they stand in the file. Rows are shuffled by the seed and dealt to
-    the nodes by ``split``; labels in increasing order become classes 0, 1, 2, ...
+    The files may be compressed with gzip. Byte pixels are divided by 255; models do the same, and predict from images
+    as in the file. Rows are shuffled by the seed and dealt to the nodes by ``split``; labels in increasing order become
+    classes 0, 1, 2, ...
 
     Parameters
     ----------
@@ -297,16 +297,16 @@ class Idx:
     test_images, test_labels
         Files with the test rows, both or neither.
     split
-        "iid", "label_skew", "patches" or "sorted", as in the stream "file".
+        "iid", "label_skew", "patches" or "sorted", as for the stream "file".
     split_columns
         Numbers, from 0, of the pixels by which rows are cut into patches or sorted; empty means all pixels (patches)
         or the label (sorted).
     concentration
         With label_skew, the Dirichlet parameter > 0.
     epochs
-        How often each node sees its rows, >= 1.
+        Number >= 1 of passes of each node over its rows.
     test_fraction
-        Share of each node's rows, in (0, 1), on which it is measured; unused where there are test files.
+        Share of each node's rows, in (0, 1), that are held out for its evaluation; unused if there are test files.
     """
 
     images: Path
@@ -323,7 +323,7 @@ class Idx:
         self._dealing()
         for key in ("images", "labels", "test_images", "test_labels"):
             if getattr(self, key) is not None:
-                object.__setattr__(self, key, Path(getattr(self, key)))  # a string from Python
+                object.__setattr__(self, key, Path(getattr(self, key)))  # may be a string
         if self.split == "target_shift":
             raise RefusedKey("split", '= "target_shift" adds an offset, which a class does not have: use "label_skew"')
         if (self.test_images is None) != (self.test_labels is None):
@@ -378,7 +378,7 @@ def read_idx(key: str, path: Path) -> AnyArray:
     Raises
     ------
     ValueError
-        If the file is not of this format or has more or fewer numbers than its sizes say.
+        The file has another format, or the number of its values differs from the declared sizes.
     """
     name = call(key, path)
     with binary(name, find(key, path)) as file:
@@ -408,9 +408,9 @@ def read_idx(key: str, path: Path) -> AnyArray:
 class OpenML:
     """A data set of openml.org, fetched by scikit-learn.
 
-    The first use needs a network connection, later ones read the cache. Rows are shuffled by the seed and dealt to the
-    nodes by ``split``. A target of names becomes classes in alphabetical order, and a nominal input becomes the
-    number of its category.
+    The first use needs a network connection; later uses read the cache. Rows are shuffled by the seed and dealt to the
+    nodes by ``split``. A target of names becomes classes in alphabetical order, and a nominal input becomes the number
+    of its category.
 
     Parameters
     ----------
@@ -419,7 +419,7 @@ class OpenML:
     version
         Version of a data set given by its name; 0 means the newest active one.
     task, split, concentration, shift, epochs, test_fraction, standardize, standardize_targets, missing
-        As in the stream "file".
+        As for the stream "file".
     target
         Target column, empty for the data set's own.
     features
@@ -498,7 +498,7 @@ class OpenML:
                 parser="liac-arff",
                 n_retries=1,
             )
-        except OSError as error:  # among them all that can go wrong with a connection
+        except OSError as error:  # includes all connection errors
             raise ValueError(
                 f"{name} could not be fetched from openml.org ({shorten(error)}): this needs a network connection the "
                 'first time; connect, or save the data to a file and use the stream "file"'

@@ -57,14 +57,14 @@ if TYPE_CHECKING:
     import pyarrow
 
 CATEGORIES, ORDERED = b"categories", b"ordered"
-"""The mark of a column of numbers that stand for categories, which no file holds as such, and its value."""
+"""Key and value of the metadata of a column of numbers that are categories; files have no such type."""
 
-#: Text of digits with more different values than this is a column of numbers that was written as text.
+#: Text of digits with more distinct values than this is a column of numbers.
 MOST_CODES = 100
 
 
 class ManyWords(ValueError):
-    """The refusal of columns, ``words``, with too many different words; ``others`` are the other inputs."""
+    """Raised if the columns ``words`` have too many distinct words; ``others`` are the other inputs."""
 
     def __init__(self, text: str, words: tuple[str, ...], others: tuple[str, ...]) -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ class ManyWords(ValueError):
 
 
 class NoTarget(RefusedKey):
-    """The refusal of a table ``name`` without the column y, where no target is named; ``columns`` might be one."""
+    """Raised if no target is named and the table ``name`` lacks the column y; ``columns`` are candidates."""
 
     def __init__(self, name: str, columns: tuple[str, ...]) -> None:
         super().__init__(
@@ -91,29 +91,29 @@ def inputs(
     cure: str = "",
     has_codes: bool = True,
 ) -> tuple[list[AnyArray], tuple[CodedColumn, ...]]:
-    """Columns of inputs as arrays of numbers in their own types, with a description of each column.
+    """Return input columns as arrays of numbers in their own types, with a description of each column.
 
     Parameters
     ----------
     name
-        What messages call the table.
+        The name of the table in messages.
     table, columns
         The table, and the names of the columns.
     mark
         The decimal mark in text; empty if unknown.
     wanted
-        What each column has to hold, where that is known.
+        The required content of each column, if known.
     cure
-        What messages say to do about columns that hold something else.
+        The remedy in messages about columns with other content.
     has_codes
-        Whether text such as 007 is a code.
+        Whether text such as 007 is a code and not a number.
 
     Raises
     ------
     ManyWords
-        If columns have more different words than become columns of 0 and 1.
+        Columns have too many distinct words for a one-hot coding.
     ValueError
-        If a column is of no kind that becomes numbers, naming row and column.
+        A column cannot be coded as numbers; the message names row and column.
     """
     held = {column.name: column for column in wanted}
     found = [read_input(name, table, column, mark, held.get(column), cure, has_codes) for column in columns]
@@ -140,7 +140,7 @@ def read_input(
     cure: str = "",
     has_codes: bool = True,
 ) -> tuple[AnyArray, CodedColumn]:
-    """One column of inputs as an array (n,), nan for missing values, with its description; see :func:`inputs`."""
+    """Return one input column as an array (n,), NaN for missing values, with its description; see :func:`inputs`."""
     import pyarrow
 
     values = table.column(column)
@@ -188,7 +188,7 @@ def read_input(
 
 
 def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, cure: str) -> None:
-    """Refuse a column whose kind of content differs from the training data."""
+    """Raise an error if the kind of a column differs from the training data."""
     if ALIKE.get(found.kind, found.kind) == ALIKE.get(wanted.kind, wanted.kind) and found.zoned == wanted.zoned:
         return
     kinds = [f"{HELD[one.kind]}{' of a time zone' * one.zoned}" for one in (found, wanted)]
@@ -199,7 +199,7 @@ def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, cure: str) -
 
 
 def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[AnyArray, CodedColumn]:
-    """Numbers that stand for categories without an order, in increasing order, as words."""
+    """Return a column of numbers that are unordered categories as words, in increasing order."""
     values = numbers(name, table, column).astype(np.float64)
     gaps = np.isnan(values)
     found, places = np.unique(values[~gaps], return_inverse=True)
@@ -212,13 +212,13 @@ def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Any
 def _unreadable(
     name: str, column: str, found: Entries, mark: Mark, cure: str, wanted: CodedColumn | None
 ) -> ValueError:
-    """The refusal of text that mixes numbers, times and words, or has another kind than wanted."""
+    """Return the error for text that mixes numbers, times and words, or that has an unwanted kind."""
     odd = odd_in(found, mark, wanted, column)
     return refusal(name, column, odd, found, is_target=False, cure=cure)
 
 
 def _no_date(name: str, column: str, odd: NoDate, cure: str) -> OddWords:
-    """The refusal of a number that is no date, among others that are."""
+    """Return the error for a number that is not a date in a column of dates."""
     codes = toml({column: int(odd.number) if odd.number.isdecimal() else float(odd.number)})
     return OddWords(
         f"{name}: row {odd.row}, column {shown(column)} holds {odd.number}, where the other {odd.others:,} "
@@ -233,9 +233,9 @@ def _no_date(name: str, column: str, odd: NoDate, cure: str) -> OddWords:
 def numbers(
     name: str, table: pyarrow.Table, column: str, *, is_target: bool = False, cure: str = "", mark: Mark = ""
 ) -> AnyArray:
-    """One column as a NumPy array of its own type, nan where one is missing; ``cure`` is what to do about no number.
+    """Return one column as an array of its own type, NaN for missing values; ``cure`` is the remedy in messages.
 
-    Text is refused, unless all of it are numbers with marks between thousands or percent signs.
+    Text raises an error unless all entries are numbers with thousands separators or percent signs.
 
     Raises
     ------
@@ -272,11 +272,11 @@ def numbers(
 
 
 def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: Mark = "") -> AnyArray:
-    """A column of text as class labels, (n,), stripped of blanks; empty for missing values.
+    """Return a column of text as class labels, (n,), stripped of blanks; empty for missing values.
 
-    Unless a classification is asked for, text that reads as a number is refused: a column of numbers in which one is
-    mistyped arrives as text too. Digits only, such as 007, are labels, as long as there may be so many classes; numbers
-    with marks between thousands or a percent sign are numbers.
+    Unless a classification is requested, text that reads as a number raises an error, since a column of numbers with
+    one mistyped entry arrives as text too. Text of digits only, such as 007, is a label if there are few enough
+    classes. Text with thousands separators or a percent sign is a number.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: M
     if not any(is_number(text) or DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text) for text in found.words):
         return texts
     if are_digits(found.words) and len(found.words) <= MOST_CODES:
-        return texts  # a csv file would have made numbers of them: a column that is text all the same is meant so
+        return texts  # a csv reader would have made numbers of them, so the column is text on purpose
     if all(map(is_number, found.words)):
         raise ValueError(
             f"{name}: column {shown(column)} holds numbers as text, such as {shown(texts[0])} in row 1 ({COUNTING}): "
@@ -304,7 +304,7 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: M
 
 
 def may_name_classes(table: pyarrow.Table, column: str, asked: bool) -> bool:
-    """Tell whether numbers are labels of classes by the rule of the auto task, or numbers or times as asked for."""
+    """Tell whether a numeric target is read as class labels: on request, or by the rule of the auto task."""
     from pyarrow import types
 
     values = table.column(column)
@@ -317,25 +317,25 @@ def may_name_classes(table: pyarrow.Table, column: str, asked: bool) -> bool:
 def with_labels(
     name: str, table: pyarrow.Table, column: str, texts: pyarrow.ChunkedArray, decimal: str, asked: bool
 ) -> pyarrow.Table:
-    """Return a table with its target as text where it names classes by codes, such as 007 or 1E2.
+    """Return a table with its target as text if the target has class codes, such as 007 or 1E2.
 
     Parameters
     ----------
     name
-        What messages call the table.
+        The name of the table in messages.
     table, column
-        The table, and its target, which was read as numbers or times.
+        The table, and the name of its target, which was read as numbers or times.
     texts
-        The target as it is written.
+        The target as text, as written in the file.
     decimal
-        What stands before fractions in it.
+        The decimal mark.
     asked
-        Whether a classification is asked for.
+        Whether a classification is requested.
 
     Raises
     ------
     ValueError
-        If a label is written in two ways, such as 1 and 1.0, naming a row of each, or among labels stands a fraction.
+        A label is written in two ways, such as 1 and 1.0, or a fraction occurs among labels; the message names rows.
     """
     import pyarrow
 
@@ -356,12 +356,12 @@ def with_labels(
 
 
 def _are_plain(texts: Sequence[str]) -> bool:
-    """Tell whether texts are numbers as one writes them: no codes such as 007 and 1E2."""
+    """Tell whether texts are plainly written numbers, not codes such as 007 and 1E2."""
     return all(WHOLE.fullmatch(text) or POINTED.fullmatch(text) for text in texts)
 
 
 def _as_written(name: str, column: str, found: Entries) -> list[Name]:
-    """Return the names that words are; raises ValueError where two are the same number, naming a row of each."""
+    """Return words as names; raises ValueError if two are the same number, naming a row of each."""
     try:
         named = as_written(found.words)
     except SameNumber as error:
@@ -377,7 +377,7 @@ def _as_written(name: str, column: str, found: Entries) -> list[Name]:
 
 
 def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> AnyArray | None:
-    """Return the numbers of a column of text that is one for a reason: marks between thousands, percent signs, gaps."""
+    """Return the numbers in a column that is text because of thousands separators, percent signs or gaps."""
     found = entries(values)
     gaps = int((found.places < 0).sum()) > values.null_count
     read = parsed(found.words, mark, found.counts) if gaps or any(map(is_dressed, found.words)) else None
@@ -385,12 +385,12 @@ def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> AnyArray | None:
 
 
 def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> AnyArray:
-    """The node of each row, (n,): whole numbers as int64, or text; nan or empty for missing values.
+    """Return the node of each row, (n,): whole numbers as int64, or text; NaN or empty for missing values.
 
     Raises
     ------
     ValueError
-        If a value is a number that is not whole, naming row and column.
+        A number is not whole; the message names row and column.
     """
     if is_text(table.column(column)):
         return words(table, column)
@@ -416,21 +416,21 @@ def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> AnyArray:
 
 
 def with_nodes(name: str, table: pyarrow.Table, column: str, decimal: str) -> pyarrow.Table:
-    """Return a csv file's table with its nodes, which are text, as numbers where all are: 007 is the name as it stands.
+    """Convert the nodes of a csv table from text to numbers if all are plain numbers; 007 remains text.
 
     Parameters
     ----------
     name
-        What messages call the table.
+        The name of the table in messages.
     table, column
-        The table, and the column that names nodes.
+        The table, and the column with the nodes' names.
     decimal
-        What stands before fractions in it.
+        The decimal mark.
 
     Raises
     ------
     ValueError
-        If a node is written in two ways, such as 1 and 1.0, naming a row of each.
+        A node is written in two ways, such as 1 and 1.0; the message names a row of each.
     """
     import pyarrow
 
@@ -442,7 +442,7 @@ def with_nodes(name: str, table: pyarrow.Table, column: str, decimal: str) -> py
     if not all(isinstance(number, int) for number in numbers):
         if not _are_plain(pointed) or all(map(WHOLE.fullmatch, pointed)):
             return table
-        numbers = list(map(float, pointed))  # fractions, which are refused
+        numbers = list(map(float, pointed))  # fractions, which raise an error later
     if not numbers:
         return table
     kind = pyarrow.int64() if isinstance(numbers[0], int) else pyarrow.float64()
@@ -451,7 +451,7 @@ def with_nodes(name: str, table: pyarrow.Table, column: str, decimal: str) -> py
 
 
 def words(table: pyarrow.Table, column: str) -> AnyArray:
-    """A column of text as an array (n,) of fixed width, stripped of blanks; empty for missing values."""
+    """Return a column of text as an array (n,) of fixed width, stripped of blanks; empty for missing values."""
     values = without_words(table.column(column))
     texts = np.char.strip(np.array(values.fill_null("").to_pylist(), dtype=np.str_).reshape(len(values)))
     return spelled(np.where(np.isin(texts, WRITTEN), "", texts))
@@ -467,7 +467,7 @@ def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:
 
 
 def categories(name: str, table: pyarrow.Table) -> dict[str, bool]:
-    """Return whether categories have an order, for the columns that the table declares to be categories."""
+    """Return the declared categorical columns of a table, each with whether its categories are ordered."""
     columns = by_pandas(name, table).get("columns", [])
     found = {entry.get("field_name", entry.get("name")): entry for entry in columns if isinstance(entry, dict)}
     ordered = {
@@ -480,7 +480,7 @@ def categories(name: str, table: pyarrow.Table) -> dict[str, bool]:
 
 
 def are_digits(texts: Sequence[str]) -> bool:
-    """Whether text is of digits only, as codes and numbers of things are.
+    """Tell whether all texts consist of digits only, as codes and counts do.
 
     Examples
     --------
@@ -490,28 +490,28 @@ def are_digits(texts: Sequence[str]) -> bool:
     return bool(texts) and all(text.strip().isdecimal() for text in texts)
 
 
-# What the rows to learn from say of their columns: which words there are, when time begins, what stands for gaps.
+# The coding of columns, learned from the training rows: words, the origin of time, and values in place of gaps.
 
 
 TimesAs = Literal["auto", "days", "cycles"]
-"""What times become: days, and beside them the hours, weekdays and seasons that come again, none of them, or all."""
+"""The inputs made from times: days with the cycles found in the data, days alone, or days with all cycles."""
 
 PARTS, SEEN, PERIODS = 12, 4, 3
-"""A cycle is an input where so many of its equal parts, at least, are seen in so many of its periods each."""
+"""A cycle has 12 equal parts. It becomes an input if at least 4 parts occur in at least 3 periods each."""
 
 
 def repeated(moments: Array) -> tuple[str, ...]:
-    """Return the cycles that moments go through again and again.
+    """Return the cycles that repeat in the moments.
 
-    A cycle is cut into twelve parts, such as two hours of a day. It comes again where four parts, at least, hold a
-    moment in three periods each, and most moments follow the one before within less than a third of a period. A mean, a
-    sine and a cosine are three numbers, so that three samples a period say nothing of them; three periods tell what
-    repeats from what happened once. The first days of months fall on all weekdays, and show no week.
+    A cycle is divided into twelve parts, such as two hours of a day. It repeats if at least four parts contain moments
+    in three periods each, and if most moments follow their predecessor within less than a third of a period. The mean,
+    sine and cosine of a cycle are three parameters, which three samples a period cannot test; three periods distinguish
+    a repetition from a single event. The first days of months fall on all weekdays, and do not show a weekly cycle.
 
     Parameters
     ----------
     moments
-        Microseconds since 1970, (n,), nan where one is missing.
+        Microseconds since 1970, (n,), NaN for missing moments.
 
     Examples
     --------
@@ -541,14 +541,14 @@ def with_cycles(columns: Sequence[CodedColumn], points: AnyArray, times: TimesAs
             continue
         moments, clock = np.asarray(points[:, place], dtype=np.float64), clock_beside(columns, points.T, column.name)
         found[place] = repeated(moments if clock is None else moments + points[:, clock])
-        if clock is not None:  # the hour is there
+        if clock is not None:  # the clock column gives the hour
             found[clock] = tuple(name for name in found[place] if name == "hour")
             found[place] = tuple(name for name in found[place] if name != "hour")
     return tuple(replace(column, cycles=cycles) for column, cycles in zip(columns, found, strict=True))
 
 
 def clock_beside(columns: Sequence[CodedColumn], points: Sequence[AnyArray] | AnyArray, date: str) -> int | None:
-    """Return the index of the only times of day if the only dates, beside them, are all at midnight, else None."""
+    """Return the index of the only clock column if the only dates are all at midnight, else None."""
     clocks = [place for place, column in enumerate(columns) if column.kind == "clock"]
     dates = [place for place, column in enumerate(columns) if column.kind == "time"]
     if len(clocks) != 1 or len(dates) != 1 or columns[dates[0]].name != date:
@@ -557,23 +557,23 @@ def clock_beside(columns: Sequence[CodedColumn], points: Sequence[AnyArray] | An
 
 
 def learn(name: str, parts: Sequence[Array], columns: Sequence[CodedColumn], missing: Missing) -> Coding:
-    """Learn how columns become numbers.
+    """Learn the coding of columns as numbers.
 
     Parameters
     ----------
     name
-        What messages call the data.
+        The name of the data in messages.
     parts
-        The rows that are learned from, (n_i, columns) each, with nan for gaps.
+        The training rows, (n_i, columns) each, with NaN for gaps.
     columns
-        What the columns hold, with all of their words.
+        The descriptions of the columns, with all of their words.
     missing
-        What is done about gaps.
+        The treatment of gaps.
 
     Raises
     ------
     ValueError
-        No row has a value of a column.
+        A column has no value in any row.
     """
     found = []
     for place, column in enumerate(columns):

@@ -1,4 +1,4 @@
-"""The contract of a stream: a frozen description that opens into one source for each node, whose draws are checked."""
+"""The contract of a stream: a frozen description that opens one source for each node. Draws are checked."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from kernelswarm.simulations.core.own_code import OwnCode, is_own
 if TYPE_CHECKING:
     from kernelswarm.protocols.links.realization import Absences
 
-# When nodes have samples, where the data of nodes that go on in step lack some.
+# The rounds in which nodes have samples, if the nodes' data share steps and lack some samples.
 
 
 class Calendar(NamedTuple):
-    """When a node has samples in an epoch, in steps of one sample.
+    """The steps of an epoch in which a node has a sample.
 
     Parameters
     ----------
     steps
-        The step of each of its samples, (n,), increasing, from 0.
+        The step of each sample, (n,), increasing, from 0.
     length
-        Steps of an epoch, steps without a sample included.
+        Number of steps of an epoch, including steps without a sample.
     """
 
     steps: Integers
     length: int
 
     def rounds(self, epochs: int, batch_size: int, most: int) -> Integers:
-        """Return the rounds in which a node learns from its mini-batches, (m,), up to the round ``most`` at least.
+        """Return the rounds in which a node learns from its mini-batches, (m,), at least up to the round ``most``.
 
-        A mini-batch is learned from in the round to which its last sample belongs, so that none is before its time.
-        Where every step has a sample, these are the rounds 0, 1, 2, ...
+        The round of a mini-batch is the round of its last sample, so that no sample is used before its time. If every
+        step has a sample, the rounds are 0, 1, 2, ...
 
         Examples
         --------
@@ -51,25 +51,25 @@ class Calendar(NamedTuple):
         last = np.arange(batch_size - 1, len(steps) + batch_size - 1, batch_size)
         found = steps[np.minimum(last, len(steps) - 1)] // batch_size
         if len(found) > 1:
-            found[-1] = max(found[-1], found[-2] + 1)  # of a last one that is not full, in the same round
+            found[-1] = max(found[-1], found[-2] + 1)  # the last mini-batch may be smaller and fall into the same round
         return found
 
 
 def absences(
     calendars: Sequence[Calendar], labels: Sequence[int], epochs: int, batch_sizes: Sequence[int], most: int
 ) -> tuple[Absences, list[int]]:
-    """Return the rounds without a sample, up to the round ``most`` at least, and those after which none is left.
+    """Return the rounds without a sample, at least up to ``most``, and the last rounds with a sample plus 1.
 
     Parameters
     ----------
     calendars, labels, batch_sizes
-        Of each node.
+        The calendar, label and batch size of each node.
     epochs
-        How often the data are seen.
+        Number of passes over the data.
     most
-        The rounds that are asked for.
+        Number of rounds of the run.
     """
-    # What only reads data has no use for compiled functions.
+    # Imported here, since readers of data need no compiled functions.
     from kernelswarm.protocols.links.realization import Absences
 
     found, ends = [], []
@@ -84,23 +84,23 @@ def absences(
 
 
 def freeze(array: Array) -> Array:
-    """Make an array read-only, and with it every slice taken later."""
+    """Make an array read-only, and thus every later slice of it."""
     array.flags.writeable = False
     return array
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Samples a node never learns from; its risk is measured on them.
+    """Held-out samples of a node, on which its risk is measured.
 
     Parameters
     ----------
     points
         Inputs, (n, p).
     targets
-        As observed, with noise, (n, q); for classification q = 1 and the entry is the class 0..classes-1.
+        Observed targets with noise, (n, q); for classification, q = 1 and the entry is the class 0..classes-1.
     truth
-        The targets without noise, (n, q), where they are known: regression error is measured against them.
+        The targets without noise, (n, q), if known. The error of a regression is measured against them.
     """
 
     points: Array
@@ -109,35 +109,35 @@ class HeldOut:
 
 
 class Differences(Protocol):
-    """Distances of the true targets of some nodes from one's own; not a matrix, since networks need few entries."""
+    """Distances between the true targets of a node and of others; a function, since networks need few of all pairs."""
 
     def __call__(self, position: int, others: Sequence[int]) -> Array:
         """Return the mean squared differences, (len(others),)."""
 
 
 class NodeSource(Protocol):
-    """One node's data: the only mutable part of a stream. It can be pickled and travels to the node's actor.
+    """One node's data, the only mutable part of a stream. It is pickled and sent to the node's actor.
 
-    All arrays it hands out are float64, C-contiguous and read-only, as messages are.
+    All returned arrays are float64, C-contiguous and read-only, like messages.
     """
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Take the next points (b, p) and targets (b, q), b = count; fewer, at last (0, p) and (0, q), when used up.
+        """Return the next points (b, p) and targets (b, q), b = count, or b < count if the data is used up.
 
-        The sequence of samples does not depend on how it is cut into draws.
+        The sequence of samples does not depend on the sizes of the draws.
         """
 
     def held_out(self, samples: int) -> HeldOut:
-        """Test samples of the node's own distribution as it is after ``samples`` draws.
+        """Return test samples of the node's distribution after ``samples`` draws.
 
-        The same arrays every time unless the distribution moves; then the same inputs and noise with moved targets.
+        The arrays are the same at each call, unless the distribution drifts: then only the targets move.
         """
 
     def state(self) -> dict[str, Any]:
-        """Plain numbers from which `restore` continues the sequence."""
+        """Return plain numbers from which `restore` continues the sequence."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue the sequence where `state` was taken."""
+        """Continue the sequence from a `state`."""
 
 
 def twin(source: NodeSource) -> NodeSource:
@@ -152,39 +152,38 @@ class Source:
     Parameters
     ----------
     inputs, targets
-        p and q of every node's points (b, p) and targets (b, q).
+        The dimensions p and q of all points (b, p) and targets (b, q).
     classes
         Number of classes, None for regression.
     nodes
         One source for each node, aligned with ``sorted(graph.nodes)``.
     lengths
-        Samples each node has in all epochs together, None when the stream is endless.
+        Number of samples of each node in all epochs together, or None for endless streams.
     epochs
-        How often finite data are seen: the first 1 / epochs of a node's samples are all that differ.
+        Number of passes over finite data: the first 1 / epochs of a node's samples are the distinct ones.
     facts
-        What is known of the data and worth reporting: Bayes error, rows read, scales.
+        Facts about the data for reports: Bayes error, rows read, scales.
     description
-        What the numbers stand for in the user's data: columns, scaling, class labels, names of the nodes. The models
-        carry it.
+        The meaning of the numbers in the user's data: columns, scaling, class labels, names of the nodes. Models store
+        it.
     truth
         ``truth(position, points, samples)``: noise-free targets (n, q) of a node after ``samples`` draws, for
-        classification the class with the least probability of error. None where unknown.
+        classification, the class with the lowest probability of error. None if unknown.
     noise_free
-        ``noise_free(position, points, ages)``: targets without noise (n, q) of a node, each point drawn after so many
-        samples, (n,): the function that loses least, against which regret is measured. None where unknown, and where
-        targets are classes.
+        ``noise_free(position, points, ages)``: noise-free targets (n, q) of a node, each point drawn after ``ages``
+        (n,) samples. Regret is measured against this function of lowest loss. None if unknown, and for classes.
     locations
         Positions of the nodes, (V, 2), or None without positions.
     calendars
-        The rounds in which each node has samples, or None if every node has one in each round.
+        The calendar of each node, or None if every node has samples in each round.
     discount
-        Of the rewards that the targets are, where the truth is the value function of a Markov chain; None elsewhere.
+        The discount, if targets are rewards and the truth is the value function of a Markov chain; else None.
     differences
-        ``differences(i, others)``: the mean over the inputs of the node at position i of the squared difference of its
-        true targets and those of each of the others; None where unknown or where the targets are classes.
+        ``differences(i, others)``: the mean squared difference between the true targets of the node at position i and
+        of each other node, over the inputs of node i. None if unknown, and for classes.
     in_order
-        Whether the rows of finite data keep the order of their times or of their file: the first ones do not stand for
-        all.
+        Whether the rows of finite data keep the order of their times or of their file, so that the first rows may
+        differ from the rest.
     """
 
     inputs: int
@@ -212,10 +211,10 @@ class Source:
 
 
 class Stream(Protocol):
-    """Description of the data: a frozen dataclass whose fields are the keys of the experiment file's [stream]."""
+    """Description of the data: a frozen dataclass with the keys of the experiment file's [stream] as fields."""
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
-        """Make the sources of ``nodes`` nodes.
+        """Open one source for each of ``nodes`` nodes.
 
         Parameters
         ----------
@@ -224,37 +223,36 @@ class Stream(Protocol):
         seed
             The experiment's seed: same seed, same samples.
         held_out
-            Test samples of each node, at most, where data is finite.
+            Number of test samples of each node; an upper limit for finite data.
         locations
             Positions (V, 2) of the nodes in the graph, or None without positions.
 
         Raises
         ------
         ValueError
-            If the data or the combination of fields is refused; the text starts with the field and ends with the
+            The data or the combination of fields is invalid; the message starts with the field and ends with the
             remedy.
         """
 
 
-# The border to streams of a user's own: what they draw is compared with what they declare, at every draw.
-#
-# Compiled rounds trust the shapes of the arrays that they get.
+# The boundary to users' streams: every draw is compared with the stream's declaration.  Compiled rounds rely on the
+# shapes of their arrays.
 
 
 def opened(stream: Stream, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
-    """Open a stream; draws of a user's own stream are checked against its declarations.
+    """Open a stream; the draws of users' streams are checked against the declaration.
 
     Parameters
     ----------
     stream : Stream
         Any.
     nodes, seed, held_out, locations
-        As of :class:`~kernelswarm.simulations.data.contract.Stream`.
+        As in :class:`~kernelswarm.simulations.data.contract.Stream`.
 
     Raises
     ------
     InputError
-        What it declares is no description of data of so many nodes.
+        The declaration is inconsistent, or has another number of nodes.
     """
     source = stream.open(nodes, seed, held_out, locations)
     if not is_own(type(stream)):
@@ -274,7 +272,7 @@ def opened(stream: Stream, nodes: int, seed: int, held_out: int, locations: Arra
 
 
 def _refuse_declared(source: Source, nodes: int, name: str) -> None:
-    """Refuse an opened stream whose counts of inputs, targets, classes or nodes are inconsistent."""
+    """Raise an error if the numbers of inputs, targets, classes or nodes of an opened stream are inconsistent."""
 
     def require(holds: bool, key: str, rule: str) -> None:
         if not holds:
@@ -305,7 +303,7 @@ def _is_whole(value: object, least: int) -> bool:
 
 
 def _is_of(array: object, shape: tuple[int | None, ...]) -> bool:
-    """Return whether something is a real array of a shape, in which None is any length."""
+    """Tell whether an object is a real array of the given shape; None stands for any length."""
     return (
         isinstance(array, np.ndarray)
         and array.dtype.kind in "biuf"
@@ -315,12 +313,12 @@ def _is_of(array: object, shape: tuple[int | None, ...]) -> bool:
 
 
 class NoState(AttributeError, InputError):
-    """A source of a user's own cannot be put back to where it was; ``hasattr`` says so too."""
+    """Raised if a user's source lacks ``state`` or ``restore``; as an AttributeError it makes ``hasattr`` False."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a stream says of every sample: the dimensions, and the number of classes."""
+    """The declaration of a stream: the dimensions of each sample, and the number of classes."""
 
     name: str
     inputs: int
@@ -328,11 +326,11 @@ class Declared:
     classes: int | None
 
     def points(self, found: object, count: int | None, where: str) -> Array:
-        """Return points, (count, p), as float64, C-contiguous; None for any count. Raises InputError otherwise."""
+        """Return points (count, p) as C-contiguous float64; None is any count. Raises InputError for other arrays."""
         return self._array(found, (count, self.inputs), f"{where} returned points", f"inputs = {self.inputs}")
 
     def observed(self, found: object, count: int | None, where: str) -> Array:
-        """Return targets, (count, q), in the same way; classes are whole numbers from 0."""
+        """Return targets (count, q) in the same way; classes are whole numbers from 0."""
         array = self._array(found, (count, self.targets), f"{where} returned targets", f"targets = {self.targets}")
         if self.classes is not None and not ((array >= 0) & (array < self.classes) & (array == np.floor(array))).all():
             wrong = array[(array < 0) | (array >= self.classes) | (array != np.floor(array))]
@@ -357,7 +355,7 @@ class Declared:
         return array
 
     def function(self, method: str, asked: Callable[[int, Array, Any], Array]) -> Callable[[int, Array, Any], Array]:
-        """Return a function of true targets whose answers are checked."""
+        """Wrap a function of true targets, and check its return values."""
 
         def checked(position: int, points: Array, drawn: Any) -> Array:
             return self.observed(asked(position, points, drawn), len(points), f"{self.name}'s {method}")
@@ -365,7 +363,7 @@ class Declared:
         return checked
 
     def of_others(self, asked: Differences) -> Differences:
-        """Return the differences of true targets, checked."""
+        """Wrap the function of differences between true targets, and check its return values."""
 
         def checked(position: int, others: Sequence[int]) -> Array:
             found = asked(position, others)
@@ -389,7 +387,7 @@ class CheckedSource:
     place : int
         Its place among the nodes.
     declared : Declared
-        What the stream declares.
+        The declaration of the stream.
     """
 
     def __init__(self, given: NodeSource, place: int, declared: Declared) -> None:
@@ -397,13 +395,13 @@ class CheckedSource:
         self._called = f"{type(given).__name__} of node {place}"
 
     def __copy__(self) -> CheckedSource:
-        """Return a copy that draws by itself."""
+        """Return a copy that draws independently."""
         found = CheckedSource(twin(self.given), 0, self._declared)
         found._called = self._called
         return found
 
     def __getattr__(self, name: str) -> Any:
-        """Return the checkpoint methods of a source; sources of a user's own may lack them."""
+        """Return the checkpoint methods of a source; users' sources may lack them."""
         if name not in ("state", "restore"):
             raise AttributeError(f"{type(self).__name__} has no {name}")
         if not hasattr(self.given, name):
@@ -414,7 +412,7 @@ class CheckedSource:
         return getattr(self.given, name)
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the next points (b, p) and targets (b, q); InputError where they are others than declared."""
+        """Return the next points (b, p) and targets (b, q); raises InputError if they differ from the declaration."""
         found, where = self.given.draw(count), f"draw({count}) of {self._called}"
         if not isinstance(found, tuple | list) or len(found) != 2:
             raise InputError(f"stream: {where} returned {_called(found)}: return points and targets")
@@ -424,7 +422,7 @@ class CheckedSource:
         return points, self._declared.observed(found[1], len(points), where)
 
     def held_out(self, samples: int) -> HeldOut:
-        """Return test samples; InputError where they are others than declared."""
+        """Return test samples; raises InputError if they differ from the declaration."""
         where = f"held_out({samples}) of {self._called}"
         with OwnCode(f"stream: {where}", MemoryError):
             found = self.given.held_out(samples)

@@ -1,4 +1,4 @@
-"""How a csv file is written: what stands between its fields, and before the fraction of a number."""
+"""The dialect of a csv file: delimiter, decimal mark, header and lines of units."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from typing import NamedTuple
 from kernelswarm.simulations.data.text import WRITTEN, way_of
 from kernelswarm.simulations.data.times import SHARE
 
-# Lines between the header of a csv file and its rows, in which loggers write the units of the columns.
+# Lines of units, which loggers write between the header and the rows of a csv file.
 
 MOST = 2
-"""Lines of the kind, at most: units, and how values were made of others, such as "Avg"."""
+"""Maximum number of such lines: units, and aggregations such as "Avg"."""
 
 LEAST_ROWS, LEAST_COLUMNS = 3, 2
-"""Rows below them, and columns of numbers that have words in them, at least."""
+"""Minimum number of rows below, and of columns of numbers with a word in the line."""
 
 NUMERIC = re.compile(r"[+-]?\.?\d")
-"""What a value begins with, a date too, and a unit never does."""
+"""The beginning of values and dates, but never of units."""
 
 
 FORMAT = re.compile(r"\d+[snd]", re.IGNORECASE)
-"""Width and type of a column, such as 14n, as tables of the USGS (RDB) have them below the header."""
+"""Width and type of a column, such as 14n, below the header of USGS tables (RDB)."""
 
 UNIT = re.compile(r"[^\W\d_]|[%°‰]")
-"""What a unit holds; dashes stand for none."""
+"""Characters of units; dashes mean no unit."""
 
 
 def lines_of_units(
     below: Sequence[Sequence[str]], is_number: Callable[[str], bool], gaps: Collection[str]
 ) -> list[Sequence[str]]:
-    """Return the lines below a header that are no rows: they hold words above columns of nothing but numbers.
+    """Return the lines of units below a header, which have words above columns of numbers.
 
-    All their fields are words or empty, in two columns of numbers at least they are words that stand for no gap, and
-    none comes again below, where the column holds text. A line of nothing but widths and types is one, too.
+    All fields of such a line are words or empty. At least two columns of numbers have a word that is not a code for
+    gaps, and in columns of text the word does not occur in later rows. A line of column widths and types also counts.
 
     Parameters
     ----------
     below : sequence of sequence of str
         The fields of the lines below the header.
     is_number : callable
-        Whether a field is a number.
+        Returns whether a field is a number.
     gaps : collection of str
-        What stands for a gap.
+        The codes for gaps.
     """
     if below and len(below[0]) > 1 and all(FORMAT.fullmatch(field.strip()) for field in below[0]):
         return [below[0]]
@@ -74,45 +74,45 @@ def _is_of_units(
 
 
 def in_words(names: Sequence[str], units: Sequence[str]) -> str:
-    """Describe lines of units by column, without empty ones."""
+    """Describe the lines of units by column, without empty entries."""
     each = [f"{name.strip()} {unit}" for name, unit in zip(names, units, strict=True) if unit.strip(" -")]
     return f"{', '.join(each)}: a line below the header is no row"
 
 
-# Where the header of a csv file is: below comments and other lines, or in a comment itself.
+# The header of a csv file: below comments and other lines, or in a comment.
 
 AUTO = "auto"
 
 LOOKED_AT = 2**20
-"""Bytes that a file is judged by, from its beginning."""
+"""Number of bytes at the beginning of a file that are examined."""
 
 RECORDS, MOST_ABOVE = 1000, 50
-"""Lines that are looked at, and lines that may stand above a header that is not named by its line, at most."""
+"""Maximum number of examined lines, and of lines above a header that is found automatically."""
 
 COMMENT = "#"
 SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
-"""A first line that says for Excel what stands between fields."""
+"""A first line that declares the delimiter for Excel."""
 
 GAPS = {"?", "NA", "nan", "NaN"}
-"""What stands in a first row in place of a number; an empty field may be the name of an index."""
+"""Codes for gaps in a first row of numbers; an empty field may be the name of an index instead."""
 
 TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
-"""What looks as dates and times do; in a header they stand above something else."""
+"""Dates and times; a header may contain them, but not above columns of dates and times."""
 
 LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 class Head(NamedTuple):
-    """What stands above the rows of a csv file.
+    """The lines above the rows of a csv file.
 
     Parameters
     ----------
     skipped : int
-        Lines above the header, or, where the columns have names here, above the first row.
+        Number of lines above the header, or above the first row if ``names`` is not empty.
     names : tuple of str
-        The columns, where no line holds them as it stands, or none just above the rows; empty where the header does.
+        The columns' names if the file has no plain header just above the rows; empty if it has one.
     units : tuple of str
-        What lines between the header and the rows say of each column; empty without such lines.
+        The content of lines of units for each column; empty without such lines.
     """
 
     skipped: int
@@ -121,27 +121,27 @@ class Head(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The fields of a row, and the line that it begins in."""
+    """The fields of a row, and the number of its first line."""
 
     line: int
     fields: list[str]
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """Return the lines that a file begins with, each with its end."""
+    """Return the first lines of a file, with line ends."""
     found = LINE.findall(content[:LOOKED_AT])
-    return found[:-1] if len(content) > LOOKED_AT and len(found) > 1 else found  # the last may be cut
+    return found[:-1] if len(content) > LOOKED_AT and len(found) > 1 else found  # the last line may be incomplete
 
 
 def texts_of(lines: Sequence[bytes]) -> list[str]:
-    """Return lines as text, without their ends."""
+    """Return lines as text without line ends."""
     return [
         line.decode("utf-8-sig" if not place else "utf-8", "replace").rstrip("\r\n") for place, line in enumerate(lines)
     ]
 
 
 def separator_of(lines: Sequence[str]) -> str:
-    """Return the delimiter declared in the first line, or an empty text without a declaration."""
+    """Return the delimiter declared in the first line; empty without a declaration."""
     found = SEPARATOR.fullmatch(lines[0].strip(" ")) if lines else None
     return found.group(1) if found else ""
 
@@ -149,24 +149,23 @@ def separator_of(lines: Sequence[str]) -> str:
 def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Head:
     """Find the header of a csv file.
 
-    Nothing but what cannot be meant otherwise is taken for something else than the header: a first line that names
-    the separator; lines that begin with "#", the last of which is the header where it has as many fields as the line
-    below it, which holds a number; at most 50 lines with fewer or more fields than the table below them, or fields
-    that are mostly empty, whose first line holds no number. A header with one field less than all rows, whose first
-    fields count them or are words that differ, lacks the name of the index, as R writes tables. A first line of
-    numbers, in which all words come again below, or are times as those below, is a row: there is no header, and the
-    columns are x1, x2, ... Whole numbers at equal distances, such as 0, 1, 2 of pandas or years, are a header. Words
-    below the header, above columns of numbers, are :func:`units
-    <kernelswarm.simulations.data.csv_dialect.lines_of_units>`.
+    The first line is the header, with the following exceptions. A first line may declare the delimiter. Lines may begin
+    with "#": the last of them is the header if it has as many fields as the line below it, which has a number. At most
+    50 lines may precede the header; they have fewer or more fields than the table or mostly empty fields, and the first
+    of them has no number. If the header has one field less than all rows, and the rows' first fields are a count or
+    distinct words, the header lacks the name of the index, as in R's tables. If the first line has numbers, and each of
+    its words occurs again below or is a time like the ones below, it is a row: there is no header, and the columns are
+    named x1, x2, ... Equally spaced whole numbers, such as 0, 1, 2 of pandas or years, are a header. Words below the
+    header, above columns of numbers, are :func:`units <kernelswarm.simulations.data.csv_dialect.lines_of_units>`.
 
     Parameters
     ----------
     lines : sequence of str
-        The lines that the file begins with.
+        The first lines of the file.
     delimiter : str
-        What stands between fields.
+        The delimiter.
     skip : int or "auto"
-        The number of lines above the header, where given.
+        The number of lines above the header, or "auto".
     """
     head = _head_of(lines, delimiter, skip)
     if head.names:
@@ -183,7 +182,7 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
 
 
 def _head_of(lines: Sequence[str], delimiter: str, skip: int | str) -> Head:
-    """Find the header where there is one."""
+    """Find the header, without the lines of units."""
     if skip != AUTO:
         return Head(int(skip))
     start = 1 if separator_of(lines) else 0
@@ -207,7 +206,7 @@ def _head_of(lines: Sequence[str], delimiter: str, skip: int | str) -> Head:
 
 
 def records(lines: Sequence[str], start: int, delimiter: str, most: int = RECORDS) -> list[Record]:
-    """Return the rows of at most so many lines, without empty ones; none where the csv module refuses one."""
+    """Return the non-empty rows of at most ``most`` lines; an empty list if the csv module raises an error."""
     reader = csv.reader(lines[start : start + most], delimiter=delimiter)
     found, line = [], start
     try:
@@ -215,13 +214,13 @@ def records(lines: Sequence[str], start: int, delimiter: str, most: int = RECORD
             if fields:
                 found.append(Record(line, fields))
             line = start + reader.line_num
-    except csv.Error:  # the reader of the file says so
+    except csv.Error:  # the reader of the file raises an error
         return []
     return found
 
 
 def is_number(field: str) -> bool:
-    """Whether a field is a number, with a point or a comma before its fraction."""
+    """Tell whether a field is a number with a decimal point or comma."""
     try:
         float(field.replace(",", ".", 1))
     except ValueError:
@@ -230,12 +229,12 @@ def is_number(field: str) -> bool:
 
 
 def numbered(count: int) -> tuple[str, ...]:
-    """Return names for columns that have none."""
+    """Return the names x1, x2, ... of unnamed columns."""
     return tuple(f"x{place}" for place in range(1, count + 1))
 
 
 def _are_rows(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of some lines holds numbers, and besides only times, gaps, and words that come again below."""
+    """Tell whether the first line has numbers, and otherwise only times, gaps and words that occur again below."""
     if not rows or not _holds_number(rows[0]) or _count(rows[0]):
         return False
     return all(
@@ -251,7 +250,7 @@ def _are_rows(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _count(fields: Sequence[str]) -> bool:
-    """Whether fields are whole numbers that rise in equal steps."""
+    """Tell whether fields are equally spaced increasing whole numbers."""
     if len(fields) < 2 or not all(field.strip().isdecimal() for field in fields):
         return False
     steps = {int(after) - int(before) for before, after in pairwise(fields)}
@@ -263,13 +262,13 @@ def _holds_number(fields: Sequence[str]) -> bool:
 
 
 def _is_full(fields: Sequence[str]) -> bool:
-    """Whether at most one field of some is empty: the name of an index may be."""
+    """Tell whether at most one field is empty, as the name of an index may be."""
     empty = sum(not field.strip() for field in fields)
     return empty <= (1 if len(fields) > 2 else 0)
 
 
 def _are_indexed(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first fields count rows or are words that differ, and no row ends in an empty field."""
+    """Tell whether the rows' first fields are a count or distinct words, and no row ends with an empty field."""
     first = [row[0].strip() for row in rows]
     if len(rows) < 2 or any(not row[-1].strip() for row in rows):
         return False
@@ -279,10 +278,10 @@ def _are_indexed(rows: Sequence[Sequence[str]]) -> bool:
 
 
 DELIMITERS = ",;\t|"
-"""The delimiters that are tried if none is given; of equally good ones the first is taken."""
+"""The delimiters that are tried by default; the first of equally good ones is taken."""
 
 BLANK = " "
-"""Any blanks and tabs together, as they part what programs print in columns."""
+"""The delimiter of columns that are aligned by blanks and tabs."""
 
 BLANKS = re.compile(rb'("[^"\r\n]*")|[ \t]+')
 ENDS = re.compile(rb"^[ \t]+|[ \t]+(?=\r?$)|(?<=^#)[ \t]+", re.MULTILINE)
@@ -293,7 +292,7 @@ POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
 
 class Dialect(NamedTuple):
-    """A character between fields, "." or "," before fractions, and whether tabs stand for blanks in the file."""
+    """Delimiter, decimal mark ("." or ","), and whether blanks were replaced by tabs."""
 
     delimiter: str
     decimal: str
@@ -301,21 +300,21 @@ class Dialect(NamedTuple):
 
 
 def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = AUTO) -> Dialect:
-    """Return how a csv file is written, as far as it is left "auto".
+    """Detect the parts of a csv file's dialect that are "auto".
 
-    The delimiter is the one that a first line such as sep=; names, or else the one that splits the header and the line
-    below it into equally many fields, and into most. A comma stands before fractions where some number shows that it
-    does, such as 0,5 or 12,25: not 1,234, which may be a thousand, and not beside numbers with points. Whatever else
-    the file holds is left to those that read it, and refuse it.
+    The delimiter is declared by a first line such as sep=;, or else is the one that splits the header and the line
+    below it into the same largest number of fields. The decimal mark is a comma if some number shows it, such as 0,5 or
+    12,25. The number 1,234 does not show it, since the comma may separate thousands; nor is the mark a comma if more
+    than a few numbers have points. Other errors are left to the reader of the file.
 
     Parameters
     ----------
     content : bytes
-        What the file begins with, in UTF-8.
+        The beginning of the file, in UTF-8.
     delimiter, decimal : str
         The given keys.
     skip : int or "auto"
-        The number of lines above its header, where given.
+        The number of lines above the header, or "auto".
     """
     if AUTO not in (delimiter, decimal):
         return Dialect(delimiter, decimal)
@@ -329,9 +328,9 @@ def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = A
 
 
 def is_parted_by_blanks(content: bytes, delimiter: str, skip: int | str = AUTO) -> bool:
-    """Tell whether fields are parted by blanks, as given, or since nothing else parts them and blanks do.
+    """Tell whether blanks separate the fields, by the given key or because no other delimiter does.
 
-    A comma may stand before all fractions then.
+    The decimal mark may then be a comma.
     """
     if delimiter != AUTO:
         return delimiter == BLANK
@@ -346,19 +345,19 @@ def is_parted_by_blanks(content: bytes, delimiter: str, skip: int | str = AUTO) 
 
 
 def _holds_numbers(lines: Sequence[str]) -> bool:
-    """Whether a field between tabs of the first row is several numbers with blanks between them."""
+    """Tell whether a tab-separated field of the first row has several numbers separated by blanks."""
     for row in records(lines, head_of(lines, "\t").skipped, "\t")[:1]:
         return any(len(words) > 2 and all(map(is_number, words)) for words in map(str.split, row.fields))
     return False
 
 
 def with_tabs(content: bytes) -> bytes:
-    """Return text with one tab in place of blanks and tabs between fields, but in quotes, and none at ends of lines."""
+    """Replace blanks and tabs between unquoted fields by one tab, and remove them at line ends."""
     return BLANKS.sub(lambda found: found[1] or b"\t", ENDS.sub(b"", content))
 
 
 def _suits(lines: Sequence[str], delimiter: str, skip: int | str) -> tuple[bool, bool, int, int]:
-    """Say whether a delimiter makes as many fields of the header as of the line below it, and how well it does."""
+    """Score a delimiter; it suits if the header and the line below have the same number of fields."""
     head = head_of(lines, delimiter, skip)
     rows = [one.fields for one in records(lines, head.skipped, delimiter)[:2]]
     named = bool(head.names) and head.names != numbered(len(head.names))
@@ -375,7 +374,7 @@ def _suits(lines: Sequence[str], delimiter: str, skip: int | str) -> tuple[bool,
 
 
 def _has_commas(lines: Sequence[str], delimiter: str, skip: int | str) -> bool:
-    """Tell whether a comma stands before fractions: more than few numbers of a column say so, and of none a point."""
+    """Tell whether the decimal mark is a comma: several numbers of a column show it, and at most few have points."""
     head = head_of(lines, delimiter, skip)
     rows = records(lines, head.skipped, delimiter, most=len(lines))[0 if head.names else 1 :]
     commas = False

@@ -1,4 +1,4 @@
-"""Data on a line: curves with noise and outliers, curves that drift, and a Markov chain with rewards."""
+"""Data with one input: curves with noise and outliers, drifting curves, and a Markov chain with rewards."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from kernelswarm.simulations.data.synthetic import SyntheticSource, sources_of
 
 
 class Curve(Protocol):
-    """A function of one input, which may move with the number of samples."""
+    """A function of one input, which may drift with the number of samples."""
 
     @property
     def moves(self) -> bool:
         """Whether the ages matter."""
 
     def __call__(self, inputs: Array, ages: Integers) -> Array:
-        """Evaluate at inputs (n,) and ages (n,), the samples drawn before: gives (n,)."""
+        """Evaluate at inputs (n,), after ages (n,) samples; returns (n,)."""
 
 
 @dataclass(frozen=True)
 class NoisyCurve:
-    """Law of x uniform on [low, high] and y = curve(x) + offset + noise z, z ~ N(0, 1).
+    """Distribution with x uniform on [low, high] and y = curve(x) + offset + noise z, z ~ N(0, 1).
 
     With probability ``outlier_fraction`` the sample is an outlier, and N(0, outlier_size^2) is added to y.
     """
@@ -67,7 +67,7 @@ class NoisyCurve:
 
 @dataclass(frozen=True)
 class CurveTruth:
-    """The nodes' curves as `Source.truth` gives them."""
+    """The nodes' curves, for `Source.truth`."""
 
     laws: tuple[NoisyCurve, ...]
 
@@ -80,7 +80,7 @@ class CurveTruth:
 
 
 def node_intervals(split: str, low: float, high: float, nodes: int, overlap: float) -> Array:
-    """Interval of each node's inputs, (V, 2): its patch, or the whole."""
+    """Return the interval of each node's inputs, (V, 2): its patch, or [low, high]."""
     if split == "patches":
         return intervals(low, high, nodes, overlap)
     return np.tile([low, high], (nodes, 1))
@@ -105,7 +105,7 @@ def open_curves(
 
 
 def noise_variance(law: NoisyCurve) -> float:
-    """Variance of y given x, the squared error that no function can beat on targets as observed."""
+    """Variance of y given x: the lowest possible squared error on noisy targets."""
     return law.noise**2 + law.outlier_fraction * law.outlier_size**2
 
 
@@ -113,7 +113,7 @@ def noise_variance(law: NoisyCurve) -> float:
 
 
 def check_interval(low: float, high: float) -> None:
-    """Refuse an empty interval of inputs."""
+    """Raise an error for an empty interval of inputs."""
     if not low < high:
         raise RefusedKey("low", f"= {low!r} must be below high = {high!r}: they are the ends of the interval of inputs")
 
@@ -139,7 +139,7 @@ class SineRegression:
         offset.
     overlap
         With patches, the share in [0, 1] of its interval that a node has in common with the next: 0 cuts [low, high]
-        into V parts, 1 gives everybody all of it.
+        into V parts, 1 gives each node all of it.
     shift
         With target_shift, the standard deviation >= 0 of the nodes' offsets.
     """
@@ -181,7 +181,7 @@ class SineRegression:
         return False
 
     def __call__(self, inputs: Array, ages: Integers) -> Array:
-        """Target without noise at inputs (n,): gives (n,)."""
+        """Return the target without noise at inputs (n,), (n,)."""
         return self.slope * inputs + self.amplitude * np.sin(self.frequency * inputs + self.phase)
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
@@ -196,21 +196,21 @@ class SineRegression:
         return open_curves(laws, seed, held_out, locations, ShiftDifferences(shifts))
 
 
-# A regression whose target moves while it is learned.
+# A regression with a drifting target.
 
 
 @dataclass(frozen=True)
 class Drifting:
     """A target that moves while it is learned: a travelling wave.
 
-    Sample number n of a node has target amplitude sin(2 pi (frequency x - n / period)) + noise. The wave moves to the
-    right by 1 / (frequency period) a sample and is back after ``period`` samples; a slow learner sees its error rise.
-    The test samples move with it: their targets are those of the number of samples drawn so far.
+    Sample number n of a node has the target amplitude sin(2 pi (frequency x - n / period)) + noise. The wave moves to
+    the right by 1 / (frequency period) with each sample, and returns after ``period`` samples; the error of slow
+    learners rises. The targets of test samples move with the wave, to its position at the latest sample.
 
     Parameters
     ----------
     period
-        Samples of a node > 0 after which the target is back.
+        Number > 0 of a node's samples after which the target returns.
     noise
         Standard deviation >= 0 of the Gaussian noise.
     amplitude, frequency
@@ -257,7 +257,7 @@ class Drifting:
         return True
 
     def __call__(self, inputs: Array, ages: Integers) -> Array:
-        """Target without noise at inputs (n,) after ages (n,) samples: gives (n,)."""
+        """Return the target without noise at inputs (n,) after ages (n,) samples, (n,)."""
         return np.asarray(self.amplitude * np.sin(2.0 * np.pi * (self.frequency * inputs - ages / self.period)))
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
@@ -270,20 +270,21 @@ class Drifting:
         return open_curves(laws, seed, held_out, locations, ShiftDifferences(shifts))
 
 
-# A Markov chain on the line with rewards, whose value function is known: transitions for policy evaluation.
+# A Markov chain with rewards and a known value function: transitions for policy evaluation.
 
 NEGLIGIBLE = 1e-17
-"""Rewards discounted by less than this are left out of the value function."""
+"""Terms of the value function with a discount below this are left out."""
 
 
 @dataclass(frozen=True)
 class MarkovReward(Ranged):
-    """Transitions of a Gaussian autoregressive chain, with a sine of the state for a reward.
+    """Transitions of a Gaussian autoregressive chain, whose reward is a sine of the state.
 
-    From x the chain goes to y = correlation x + sqrt(1 - correlation^2) spread z, z ~ N(0, 1), and the reward is
-    r = amplitude sin(frequency x + phase) + noise z'. Samples 2k and 2k + 1 are the states x and y of a transition, and
-    both have the target r; every transition starts anew from the stationary law N(0, spread^2). The held-out samples
-    are states of that law with their true values (given the mean of a Gaussian, the mean of a sine of it is known)
+    From x the chain goes to y = correlation x + sqrt(1 - correlation^2) spread z, z ~ N(0, 1), and the reward is r =
+    amplitude sin(frequency x + phase) + noise z'. Samples 2k and 2k + 1 are the states x and y of a transition, both
+    with the target r. The states x are independent, with the stationary distribution N(0, spread^2). Held-out samples
+    are states of this distribution with their true values, which are known since the mean of a sine of a Gaussian
+    number is known:
 
         V(x) = amplitude sum_t discount^t exp(-frequency^2 spread^2 (1 - correlation^(2t)) / 2)
                                          sin(frequency correlation^t x + phase)
@@ -291,15 +292,15 @@ class MarkovReward(Ranged):
     Parameters
     ----------
     correlation
-        Of a state with the next, in [0, 1).
+        Correlation of a state with the next, in [0, 1).
     spread
         Standard deviation > 0 of the stationary law.
     amplitude, frequency, phase
-        Of the reward; the frequency and the phase are in radians.
+        Coefficients of the reward; the frequency and the phase are in radians.
     noise
         Standard deviation >= 0 of the reward's noise.
     discount
-        Between 0 and 1; must be the learner's, since the truth is that of this discount.
+        Discount between 0 and 1. The learner must have the same, since the true values depend on it.
     """
 
     correlation: float = 0.8
@@ -338,7 +339,7 @@ class MarkovReward(Ranged):
         return states.reshape(-1, 1)[:count].copy(), np.repeat(rewards, 2)[:count, None].copy()
 
     def noise_free(self, points: Array, ages: Integers) -> Array:
-        """True values (n, 1) of states (n, 1)."""
+        """Return the true values (n, 1) of states (n, 1)."""
         values = np.zeros(points.shape)
         discounted, remembered = self.amplitude, 1.0
         for _ in range(math.ceil(math.log(NEGLIGIBLE) / math.log(self.discount))):
@@ -367,7 +368,7 @@ class MarkovReward(Ranged):
 
 
 class TransitionSource(SyntheticSource):
-    """One node's endless transitions; its held-out states have their true values for targets."""
+    """One node's endless transitions; the targets of held-out states are their true values."""
 
     def _test_samples(self, samples: int) -> HeldOut:
         found = super()._test_samples(samples)

@@ -22,13 +22,13 @@ from kernelswarm.simulations.data.contract import Calendar
 from kernelswarm.simulations.data.gaps import are_gaps, check_missing
 from kernelswarm.simulations.data.rows import Rows, Scaling, check_scaling, scaling_for, without_unit
 
-# How nodes come to differ: the names of the splits, and what a split draws for each node.
+# The splits, by which the nodes' data differ, and their random numbers.
 
 #: iid: all nodes see one distribution. label_skew: class probabilities differ. patches: every node sees its own region
 #: of the inputs. target_shift: every node's target has its own offset. sorted: blocks of finite data sorted by target.
 Split = Literal["iid", "label_skew", "patches", "target_shift", "sorted"]
 
-#: Why a split does not fit some streams.
+#: Reasons why some splits do not fit some streams.
 REASONS = {
     "iid": "gives all nodes one distribution",
     "label_skew": "changes the probabilities of classes, and a regression has no classes",
@@ -39,7 +39,7 @@ REASONS = {
 
 
 def check_split(split: str, possible: Sequence[Split], data: str) -> None:
-    """Refuse a split that is unknown or makes no sense for the data, called ``data`` in the message."""
+    """Raise an error if a split is unknown or unsuited to the stream; ``data`` is the stream's name in the message."""
     if split not in get_args(Split):
         names = listed([shown(name) for name in get_args(Split)])
         raise RefusedKey("split", f"= {shown(split)} must be {names}{nearest(split, get_args(Split))}")
@@ -52,11 +52,11 @@ def check_split(split: str, possible: Sequence[Split], data: str) -> None:
 
 
 def intervals(low: float, high: float, nodes: int, overlap: float) -> Array:
-    """Intervals of equal length L in order from low to high; neighbours share the share ``overlap`` of L.
+    """Return V intervals of equal length L from low to high; neighbouring intervals share ``overlap`` L.
 
         V L - (V - 1) overlap L = high - low
 
-    so overlap 0 cuts [low, high] into V parts and overlap 1 gives all of it to everybody.
+    so overlap 0 cuts [low, high] into V parts and overlap 1 gives each node all of it.
 
     Returns
     -------
@@ -71,18 +71,18 @@ def intervals(low: float, high: float, nodes: int, overlap: float) -> Array:
     length = (high - low) / (nodes - (nodes - 1) * overlap)
     starts = low + np.arange(nodes) * (1.0 - overlap) * length
     ends = starts + length
-    ends[-1] = high  # not a rounding error beyond it
+    ends[-1] = high  # without rounding error
     return np.column_stack([starts, ends])
 
 
 def offsets(shift: float, nodes: int, seed: int) -> Array:
-    """Offset of each node's target, independent N(0, shift^2), shape (V,)."""
+    """Draw the independent N(0, shift^2) offsets of the nodes' targets, (V,)."""
     return shift * generator(seed, Role.SPLIT).standard_normal(nodes)
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftDifferences:
-    """Squared differences of targets that are alike but for their offsets, as `Source.differences` gives them."""
+    """Squared differences between targets that differ by an offset, for `Source.differences`."""
 
     shifts: Array  # (V,)
 
@@ -92,18 +92,18 @@ class ShiftDifferences:
 
 
 def class_probabilities(concentration: float, classes: int, nodes: int, seed: int) -> Array:
-    """Class probabilities of each node, Dirichlet with all parameters ``concentration``: shape (V, classes)."""
+    """Draw the class probabilities of each node from a symmetric Dirichlet distribution, (V, classes)."""
     return generator(seed, Role.SPLIT).dirichlet(np.full(classes, concentration), size=nodes)
 
 
-# Cut the space of inputs into one region per node: boxes of equal numbers of samples, by repeated cuts in two.
+# Cuts of the input space into one box per node with equal numbers of samples, by repeated bisection.
 
 Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Rows with a value below the threshold in one column go left, the others right."""
+    """One cut: rows with a value below the threshold in one column go left, the others right."""
 
     column: int
     threshold: float
@@ -118,9 +118,9 @@ class Regions:
     Parameters
     ----------
     root
-        The cuts; a node's position where nothing is left to cut.
+        The tree of cuts; its leaves are the nodes' positions.
     lower, upper
-        Corners of the nodes' boxes, (V, s); infinite where a box is open.
+        Corners of the nodes' boxes, (V, s); infinite for open sides.
     """
 
     root: Cut | int
@@ -128,7 +128,7 @@ class Regions:
     upper: Array
 
     def owners(self, rows: Array) -> Indices:
-        """Position of the node whose box holds each row: (n, s) gives (n,)."""
+        """Return the position of the node whose box contains each row; (n, s) gives (n,)."""
         owners = np.empty(len(rows), dtype=np.intp)
 
         def descend(branch: Cut | int, indices: Indices) -> None:
@@ -144,11 +144,12 @@ class Regions:
 
 
 def cut_regions(rows: Array, nodes: int, least: int, locations: Array | None) -> Regions:
-    """Cut the space so that every node gets as nearly as possible the same number of the given rows.
+    """Cut the space so that all nodes get nearly equal numbers of the given rows.
 
-    Each step cuts the column in which the rows at hand spread most (relative to its spread over all rows) and divides
-    nodes and rows in the same proportion. With two columns and locations, the nodes are divided along the same axis:
-    western nodes get western rows. Otherwise they keep their order. Deterministic.
+    Each step cuts the column with the largest spread of the remaining rows (relative to the spread of all rows), and
+    divides nodes and rows in the same proportion. With two columns and locations, the nodes are divided along the same
+    axis, so that western nodes get western rows. Otherwise nodes are divided in their order. The result is
+    deterministic.
 
     Parameters
     ----------
@@ -157,14 +158,14 @@ def cut_regions(rows: Array, nodes: int, least: int, locations: Array | None) ->
     nodes
         V >= 1.
     least
-        Rows >= 1 every node must have.
+        Minimum number >= 1 of rows of a node.
     locations
-        Positions (V, 2) of the nodes, if they have any.
+        Positions (V, 2) of the nodes, or None.
 
     Raises
     ------
     ValueError
-        If equal rows make it impossible; the text starts with ``split = 'patches'``.
+        Equal rows make the cuts impossible; the message starts with ``split = 'patches'``.
     """
     lower, upper = np.full((nodes, rows.shape[1]), -np.inf), np.full((nodes, rows.shape[1]), np.inf)
     scales = rows.std(axis=0)
@@ -198,9 +199,9 @@ def cut_regions(rows: Array, nodes: int, least: int, locations: Array | None) ->
 
 
 def find_threshold(values: Array, left: int, right: int, least: int) -> float | None:
-    """Value that divides (n,) values nearest to the proportion left : right, at least ``least`` for each node.
+    """Return the threshold that divides (n,) values nearest to left : right, with at least ``least`` per node.
 
-    None when there is none. Only the ends of runs of equal values can be cut.
+    None if there is no such threshold: equal values cannot be separated.
     """
     ordered = np.sort(values)
     ends = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # number of values below each possible threshold
@@ -211,22 +212,22 @@ def find_threshold(values: Array, left: int, right: int, least: int) -> float | 
     return float(ordered[ends[np.argmin(np.abs(ends - wanted))]])
 
 
-#: Draws of Dirichlet shares before a label skew that leaves a node without rows is given up.
+#: Maximum number of Dirichlet draws until a label skew leaves no node without rows.
 ATTEMPTS = 100
 
-#: Whether the seed decides in which order rows are learned from, or the file, or a column of times.
+#: The order of training rows: shuffled by the seed, as in the file, or by a column of times.
 Order = Literal["auto", "shuffled", "file", "time"]
 
-#: Whether nodes are measured on some of their rows at random, or on their last ones.
+#: The held-out rows of a node: random rows, or its last rows.
 HeldOutRows = Literal["auto", "random", "later"]
 
-#: From rows and the order in which they are dealt to the position of each row's node.
+#: A function of rows and their dealing order that returns the position of each row's node.
 Placement = Callable[[Rows, Indices], Indices]
 
 
 @dataclass(frozen=True)
 class Dealing:
-    """The keys of finite streams that decide the rows of each node; see `file.File` for their meaning."""
+    """The keys of finite streams that determine the rows of each node; see `file.File`."""
 
     split: Split
     concentration: float
@@ -242,19 +243,19 @@ class Dealing:
 
     @classmethod
     def of(cls, stream: Any) -> Self:
-        """Return a stream's keys of these names, with defaults for the others."""
+        """Return the keys of a stream, with defaults for missing ones."""
         return cls(**{key.name: getattr(stream, key.name) for key in fields(cls) if hasattr(stream, key.name)})
 
     def keeps_order(self, rows: Rows) -> bool:
-        """Tell whether rows are learned from in the order of their times or of the file."""
+        """Tell whether the training order is the order of times or of the file."""
         return self.order in ("file", "time") or (self.order == "auto" and rows.times is not None)
 
     def goes_in_step(self, rows: Rows) -> bool:
-        """Tell whether the nodes' rows belong to the same steps one by one: they name their node, and keep order."""
+        """Tell whether the k-th rows of all nodes share a step: rows name their node and keep their order."""
         return rows.ids is not None and self.keeps_order(rows)
 
     def is_later(self, rows: Rows) -> bool:
-        """Tell whether nodes are measured on their last rows; raises RefusedKey where rows are shuffled."""
+        """Tell whether the last rows of nodes are held out; raises RefusedKey if rows are shuffled."""
         if self.held_out == "later" and not self.keeps_order(rows):
             raise RefusedKey(
                 "held_out",
@@ -264,7 +265,7 @@ class Dealing:
         return self.held_out == "later" or (self.held_out == "auto" and rows.times is not None)
 
     def held_out_words(self, rows: Rows) -> str:
-        """Say which rows nodes are measured on, where rows keep an order; else empty."""
+        """Describe the held-out rows if rows keep an order; else empty."""
         if not self.keeps_order(rows):
             return ""
         share, order = f"{100 * self.test_fraction:.3g}% of each node's rows", rows.time or "the file"
@@ -294,13 +295,13 @@ class Dealing:
             raise RefusedKey("times", f'= {shown(self.times)} must be "auto", "days" or "cycles"')
 
     def scaling(self, task: str) -> tuple[Scaling, Scaling]:
-        """Return how inputs and targets are scaled for a task."""
+        """Return the scaling of inputs and targets for a task."""
         return scaling_for(task, self.standardize, self.standardize_targets)
 
 
 @dataclass(frozen=True, eq=False)
 class Hand:
-    """Rows of one node, as indices in the order in which they are seen, and when, where it is without some."""
+    """The training and test rows of one node, as indices in order, with a calendar if some steps have no row."""
 
     training: Indices
     testing: Indices
@@ -308,7 +309,7 @@ class Hand:
 
 
 def too_few(rows: Rows, called: str) -> str:
-    """Return the refusal of a node that has one row, as it is called in messages."""
+    """Return the message about a node with a single row."""
     return (
         f"{rows.name}: node {called} has 1 row; every node needs one to learn from and one to measure its risk on: "
         "give it more rows, leave its row out, or give separate test rows"
@@ -324,27 +325,27 @@ def deal(
     seed: int,
     locations: Array | None,
 ) -> list[Hand]:
-    """Give every node its rows and its test rows, both by one rule.
+    """Deal training and test rows to the nodes, by the same rule.
 
-    The rows are shuffled by the seed first, also those that name their node, unless the order of the file is to be
-    kept. Without separate test rows, every node sets a ``test_fraction`` of its own rows apart, its last ones or some
-    at random: those of the same places, where nodes go on in step and lack some rows.
+    First the seed shuffles the rows, including rows that name their node, unless their order is kept. Without separate
+    test rows, each node holds out a ``test_fraction`` of its rows, its last ones or random ones. Nodes that share steps
+    and lack some rows hold out the same steps.
 
     Parameters
     ----------
     dealing
-        What the user asked for.
+        The keys of the stream.
     rows, test
-        Rows to learn from and, where the data has them, rows to be measured on; classes as 0..classes-1.
+        The training rows and, if the data has them, the test rows; classes are 0..classes-1.
     classes
         Number of classes, None for regression.
     nodes, seed, locations
-        As `Stream.open` has them.
+        As in `Stream.open`.
 
     Raises
     ------
     ValueError
-        If a node is left without rows to learn from or rows to be measured on.
+        A node has no training rows or no test rows.
     """
     least = 2 if test is None else 1
     if len(rows) < nodes * least:
@@ -381,18 +382,18 @@ def deal(
 
 
 def _called(rows: Rows, node: int) -> str:
-    """Return a node's name in messages: its name in the data, or its number."""
+    """Return a node's name for messages: its name in the data, or its number."""
     return str(node) if rows.ids is None else shown(in_order(rows.ids)[node].item())
 
 
 def set_apart(own: Indices, fraction: float, random: np.random.Generator | None) -> Hand:
-    """Choose which of a node's rows it is measured on: the fraction, but at least one, leaving at least one."""
+    """Hold out the fraction of a node's rows: at least one, and not all."""
     apart = places_apart(len(own), fraction, random)
     return Hand(own[~apart], own[apart])
 
 
 def places_apart(rows: int, fraction: float, random: np.random.Generator | None) -> Booleans:
-    """Choose places of rows at random, or the last: the fraction, but at least one, leaving at least one."""
+    """Choose the fraction of places, random or last: at least one, and not all."""
     count = min(max(round(fraction * rows), 1), rows - 1)
     apart = np.zeros(rows, dtype=bool)
     apart[slice(rows - count, None) if random is None else random.choice(rows, count, replace=False)] = True
@@ -400,7 +401,7 @@ def places_apart(rows: int, fraction: float, random: np.random.Generator | None)
 
 
 def set_apart_at(own: Indices, apart: Booleans) -> Hand:
-    """Set some of a node's rows apart; its last where it would be none, and all but its first where it would be all."""
+    """Hold out some of a node's rows: the last row if none is chosen, and all but the first if all are chosen."""
     apart = apart.copy()
     if not apart.any():
         apart[-1] = True
@@ -410,9 +411,9 @@ def set_apart_at(own: Indices, apart: Booleans) -> Hand:
 
 
 def counted(rows: Rows, left: Rows) -> Rows:
-    """Return the rows that are left of others with their places among all rows of their nodes, as `Rows.steps`.
+    """Set `Rows.steps` of the remaining rows: their places among all rows of their nodes.
 
-    Rows without a node or a time have no place.
+    Rows without a node or a time are not counted.
     """
     assert rows.ids is not None and left.kept is not None
     known = ~are_gaps(rows.ids)
@@ -431,7 +432,7 @@ def counted(rows: Rows, left: Rows) -> Rows:
 
 
 def in_step(rows: Rows, hands: list[Hand], apart: Booleans) -> list[Hand]:
-    """Give nodes the calendar of their training rows; places of held-out rows, (most,), are no steps."""
+    """Add the calendar of their training rows to the hands; held-out places ``apart`` (most,) are not steps."""
     assert rows.steps is not None
     steps, lengths = rows.steps
     before = np.concatenate([[0], np.cumsum(apart)])
@@ -444,17 +445,17 @@ def in_step(rows: Rows, hands: list[Hand], apart: Booleans) -> list[Hand]:
 
 
 def arranged(rows: Rows, dealing: Dealing, random: np.random.Generator) -> Indices:
-    """Indices of the rows in the order in which they are dealt."""
+    """Return the indices of the rows in dealing order."""
     return in_sequence(rows) if dealing.keeps_order(rows) else random.permutation(len(rows))
 
 
 def in_sequence(rows: Rows) -> Indices:
-    """Indices of the rows in the order of their times, where they have some, or of the file."""
+    """Return the indices of the rows in the order of their times, or of the file if there are no times."""
     return np.arange(len(rows)) if rows.times is None else np.argsort(rows.times, kind="stable")
 
 
 def group(rows: Rows, rule: Placement, nodes: int, order: Indices) -> list[Indices]:
-    """Indices of each node's rows, in the order in which they are seen."""
+    """Return the indices of each node's rows, in training order."""
     owners = rule(rows, order)[order]
     together = order[np.argsort(owners, kind="stable")]
     return np.split(together, np.cumsum(np.bincount(owners, minlength=nodes))[:-1])
@@ -463,7 +464,7 @@ def group(rows: Rows, rule: Placement, nodes: int, order: Indices) -> list[Indic
 def make_rule(
     dealing: Dealing, rows: Rows, classes: int | None, nodes: int, seed: int, least: int, locations: Array | None
 ) -> Placement:
-    """Make the rule that the split asks for from the rows to learn from."""
+    """Return the rule of the split, made from the training rows."""
     if rows.ids is not None:
         return by_id(rows, nodes)
     if dealing.split == "label_skew":
@@ -480,7 +481,7 @@ def make_rule(
 
 
 def round_robin(nodes: int) -> Placement:
-    """Every V-th row, in the order in which they are dealt."""
+    """Deal every V-th row, in dealing order."""
 
     def rule(rows: Rows, order: Indices) -> Indices:
         owners = np.empty(len(rows), dtype=np.intp)
@@ -491,7 +492,7 @@ def round_robin(nodes: int) -> Placement:
 
 
 class OtherNodesError(ValueError):
-    """Rows name as many nodes as the network does not have: ``names`` in their order."""
+    """Raised if the number of nodes that the rows name differs from the network's; ``names`` are sorted."""
 
     def __init__(self, message: str, names: list[Any]) -> None:
         super().__init__(message)
@@ -499,7 +500,7 @@ class OtherNodesError(ValueError):
 
 
 def by_id(rows: Rows, nodes: int) -> Placement:
-    """The node that the row names; the names in their order are the nodes of the network."""
+    """Deal each row to the node it names; the sorted names are the nodes of the network."""
     assert rows.ids is not None
     names = in_order(rows.ids)
     if len(names) != nodes:
@@ -530,7 +531,7 @@ def by_id(rows: Rows, nodes: int) -> Placement:
 
 
 def skewed(concentration: float, rows: Rows, classes: int, nodes: int, seed: int, least: int) -> Placement:
-    """Each class is shared out among the nodes in its own Dirichlet proportions, (classes, V)."""
+    """Deal each class to the nodes in its own Dirichlet proportions, (classes, V)."""
     random = generator(seed, Role.SPLIT)
     sizes = np.bincount(rows.targets[:, 0].astype(np.intp), minlength=classes)
     for _ in range(ATTEMPTS):
@@ -558,7 +559,7 @@ def skewed(concentration: float, rows: Rows, classes: int, nodes: int, seed: int
 
 
 def blocks(rows: Rows, nodes: int) -> Indices:
-    """Blocks of equal size, in order of the target or of the first split column."""
+    """Deal blocks of equal size, sorted by the target or by the first split column."""
     key = (rows.targets if rows.places is None else rows.places)[:, :1]
     owners = np.empty(len(rows), dtype=np.intp)
     owners[np.argsort(without_unit(key)(key)[:, 0], kind="stable")] = np.arange(len(rows)) * nodes // len(rows)

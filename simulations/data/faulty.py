@@ -1,4 +1,4 @@
-"""The streams of nodes that are faulty, and of nodes that have no data."""
+"""The streams of faulty nodes, and of nodes without data."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from kernelswarm.protocols.links.faults import Fault, mislabel, mismeasure
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import Calendar, HeldOut, NodeSource, Source, freeze, twin
 
-# The samples of a node as it measures them, where it is faulty.
+# The samples of a faulty node.
 
 
 class FaultySource:
-    """A node's samples with faults added; held-out samples stay true.
+    """A node's samples with faults; held-out samples have none.
 
-    The sequence does not depend on how it is cut into draws: random numbers belong to the samples.
+    The sequence does not depend on the sizes of the draws, since each sample has its own random numbers.
 
     Parameters
     ----------
     node : NodeSource
         The true samples.
     faults : sequence of (Fault, (int, int))
-        Faults of data and inputs, in their order, each with the key of its random numbers.
+        Faults of targets and inputs, in this order, each with the key of its random numbers.
     batch_size : int
-        b, the samples that the node draws in a round.
+        b, the number of the node's samples in a round.
     classes : int or None
-        K where targets are classes.
+        Number of classes, or None for regressions.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class FaultySource:
         self._drawn = 0
 
     def __copy__(self) -> FaultySource:
-        """Return a copy with true samples of its own."""
+        """Return a copy that draws its own true samples."""
         found = FaultySource(twin(self._node), self._faults, self._batch_size, self._classes)
         found._drawn = self._drawn
         return found
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the next points (b, p) and targets (b, q) as the node measures them."""
+        """Return the next points (b, p) and targets (b, q) with the node's faults."""
         points, targets = (np.array(array) for array in self._node.draw(count))
         for fault, (first, second) in self._faults:
             rows = fault.rows(self._drawn, len(points), self._batch_size)
@@ -65,15 +65,15 @@ class FaultySource:
         return freeze(points), freeze(targets)
 
     def held_out(self, samples: int) -> HeldOut:
-        """Return the measurements that the node would make without faults."""
+        """Return test samples without faults."""
         return self._node.held_out(samples)
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the true samples, and how many of them were drawn."""
+        """Return the state of the true source, and the number of drawn samples."""
         return {"node": self._node.state(), "drawn": self._drawn}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue where :meth:`state` was taken."""
+        """Continue from a :meth:`state`."""
         self._node.restore(state["node"])
         self._drawn = int(state["drawn"])
 
@@ -81,18 +81,18 @@ class FaultySource:
 def with_faults(
     source: Source, faults: Sequence[Fault], labels: Sequence[int], batch_sizes: Sequence[int], seed: int
 ) -> Source:
-    """Return an opened stream with the faults of the tables added, or the stream itself without faults of data.
+    """Return an opened stream with the faults of targets and inputs, or the stream itself if there are none.
 
     Parameters
     ----------
     source : Source
         The true data.
     faults : sequence of Fault
-        With numbers for values and labels for nodes.
+        The faults, with resolved values and with nodes given by label.
     labels, batch_sizes : sequence of int
-        Of each node.
+        The label and the batch size of each node.
     seed : int
-        The experiment's.
+        The experiment's seed.
     """
     if all(fault.of == "messages" for fault in faults):
         return source
@@ -113,15 +113,15 @@ def _key(seed: int, place: int, table: int) -> list[int]:
     return found
 
 
-# Nodes without data learn from their neighbours alone.
+# Nodes without data, which learn from their neighbours alone.
 
 NO_SAMPLES = Calendar(np.zeros(0, dtype=np.int64), 1)
-"""When a node without data has samples: never."""
+"""The calendar of a node without data."""
 
 
 @dataclass(frozen=True)
 class NoSamples:
-    """The source of a node without data, from which it draws nothing and on which nothing is measured.
+    """The source of a node without data: no training samples and no test samples.
 
     Parameters
     ----------
@@ -143,26 +143,26 @@ class NoSamples:
         return {"samples": 0}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue with nothing."""
+        """Do nothing."""
 
 
 def among_others(source: Source, order: Sequence[int], locations: Array | None) -> Source:
-    """Return an opened stream of some nodes with nodes among them that have no data.
+    """Return an opened stream with additional nodes that have no data.
 
     Parameters
     ----------
     source : Source
-        The stream, opened for the nodes that have data.
+        The stream, opened for the nodes with data.
     order : sequence of int
-        For each of V nodes the place of its data in the stream, -1 where it has none.
+        For each of V nodes, the place of its data in the stream, or -1 for no data.
     locations : Array or None
-        (V, 2) where all nodes are, if they are somewhere.
+        Positions of all nodes, (V, 2), if known.
 
     Returns
     -------
     Source
-        Of V nodes. Differences between nodes are unknown; true targets of nodes without data are NaN.
-        The names of nodes are as before.
+        The stream of V nodes. Differences between nodes are unknown, and true targets of nodes without data are NaN.
+        The names of nodes are unchanged.
     """
 
     def spread(own: Sequence[Any], other: Any) -> list[Any]:

@@ -65,104 +65,103 @@ FORMATS: dict[str, Format] = {
 ARFF = "; scipy.io.arff.loadarff reads ARFF, and pandas.DataFrame(loadarff(path)[0]) is data in Python"
 
 NAMELESS = "npz", "mat", "svmlight"
-"""Formats whose columns have no names."""
+"""Formats with unnamed columns."""
 
 
 @dataclass(frozen=True)
 class File:
     """Your own data from a file: npz, MATLAB, csv, Excel, parquet, Arrow, JSON or svmlight.
 
-    Rows that name their node go to it, all others are dealt to the nodes by ``split``; either way the seed shuffles
-    them first, unless ``order`` keeps them as they stand in the file. Labels of classes and names of nodes are numbers
-    or text, and the models know them.
+    Rows that name their node go to this node; other rows are dealt to the nodes by ``split``. In both cases the seed
+    shuffles the rows first, unless ``order`` keeps their order. Labels of classes and names of nodes are numbers or
+    text, and models store them.
 
     Parameters
     ----------
     path
-        The file. A csv, JSON, Arrow or svmlight file may be compressed with gzip. A folder is read where it holds
-        parquet files, in the order of their names. JSON has a record in each line, or is one list of records.
+        The file. A csv, JSON, Arrow or svmlight file may be compressed with gzip. A folder of parquet files is read in
+        the order of their names. JSON has one record per line, or is one list of records.
     format
-        "auto" goes by the file's ending: .npz, .mat, .csv, .tsv, .txt, .dat, .data, .xlsx, .xlsm, .parquet, .pq,
-        .arrow, .feather, .json, .jsonl, .ndjson, .svmlight, .svm, .libsvm, before a possible .gz.
+        "auto" uses the ending of the file's name: .npz, .mat, .csv, .tsv, .txt, .dat, .data, .xlsx, .xlsm, .parquet,
+        .pq, .arrow, .feather, .json, .jsonl, .ndjson, .svmlight, .svm, .libsvm, before a possible .gz.
     test_path
-        A second file of the same format with the test rows (an npz or MATLAB file holds x_test and y_test itself).
+        A second file of the same format with the test rows (npz and MATLAB files contain x_test and y_test).
     task
-        "classification", "regression", "events", or "auto": one target of text, or of at most ten different whole
-        numbers that come again, is a class label, anything else a regression. Labels in increasing or alphabetical
-        order become classes 0, 1, 2, ... Of events, whose density or intensity is learned, the target is how many a
-        row stands for.
+        "classification", "regression", "events", or "auto": a single target of text, or of at most ten distinct
+        repeated whole numbers, is a class label; other targets are regressions. Labels in increasing or alphabetical
+        order become classes 0, 1, 2, ... The density or intensity of events is learned, and the target is the number of
+        events of a row.
     target
-        Target column or columns of a table; empty means the column y, and for events that each row is one.
+        Target column or columns of a table; empty means the column y, and for events one event per row.
     features
-        Input columns of a table; empty means all with a name that are neither target nor node.
+        Input columns of a table; empty means all named columns except target and node.
     drop
-        Columns that are no inputs, where ``features`` is empty.
+        Columns that are not inputs, if ``features`` is empty.
     node_column
-        Column (npz: array) that names each row's node by a whole number or by text, used if there. The names in
+        Column (npz: array) with the name of each row's node, a whole number or text; optional in the file. The names in
         increasing or alphabetical order are the nodes of the network. "" ignores it.
     order
-        "shuffled": the seed decides in which order rows are learned from. "file": every node sees its rows in the order
-        of the file, which time series need. "time": the same in the order of ``time_column``. "auto": "time" where one
-        input holds dates or times, in nine of ten rows at least, else, and for events, "shuffled". Where rows keep an
-        order and held-out rows are later or given, all seeds are the same run.
+        Order of the training rows. "shuffled": by the seed. "file": as in the file, which time series need. "time": by
+        ``time_column``. "auto": "time" if one input has dates or times in at least nine of ten rows, else, and for
+        events, "shuffled". If rows keep an order and held-out rows are later or given, all seeds are the same run.
     time_column
-        The column of dates, times or numbers of ``order = "time"``, which need be no input; empty means the only input
-        that holds dates or times.
+        The column of dates, times or numbers for ``order = "time"``, an input or not; empty means the only input with
+        dates or times.
     missing
-        What is done about gaps: fields that are empty or hold ?, NA, nan, null and the like, missing values of frames,
-        nan in arrays. "refuse" names the first; "drop" leaves out every row with one; "mean" fills those of inputs with
-        the mean of the rows that are learned from, the most frequent of words and truth values; "last" with the last
-        value that the node knew before in the order of the rows, the first with the mean. Rows without a target or a
-        node are left out. Rows that name their node and keep their order are left out as rounds without a sample.
+        Treatment of gaps: empty fields, fields with ?, NA, nan, null and the like, missing values of frames, NaN in
+        arrays. "refuse" raises an error that names the first gap. "drop" leaves out each row with a gap. "mean" fills
+        gaps in inputs with the mean over the training rows, or with the most frequent word or truth value. "last" fills
+        them with the node's last value in the order of the rows, and with the mean before the first value. Rows without
+        a target or a node are left out. If rows name their node and keep their order, the node has no sample in the
+        round of a row that is left out.
     na_values
-        Values that stand for gaps besides: a number such as -200, text, a list of them, or a table of these by column.
+        Additional codes for gaps: a number such as -200, text, a list of these, or a table of these by column.
     times
-        What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
-        weekday and season too; "auto": of those of the three that dates go through again and again, see
-        `columns.repeated`, but none of events, whose density is over time. Times of a zone count in UTC.
+        Inputs made from dates and times. "days": days since the first training row. "cycles": also sine and cosine of
+        hour, weekday and season. "auto": also the cycles that repeat in the data, see `columns.repeated`, but none for
+        events, whose density is over time. Times with a zone are converted to UTC.
     delimiter
-        One character between the fields of a csv file, " " for any blanks; "auto" finds which of "," ";" "\\t" "|" the
-        first lines have, or blanks.
+        The character between the fields of a csv file, " " for any blanks; "auto" detects "," ";" "\\t" "|" or blanks
+        from the first lines.
     decimal
-        "." or ",": what stands before the fraction of a number in a csv file; "auto" takes the comma where fields are
-        parted by something else, no number has a point, and one shows it, such as 0,5 (1,234 may be a thousand).
+        Decimal mark of a csv file, "." or ",". "auto" takes the comma if it is not the delimiter, numbers have no
+        points, and some number shows it, such as 0,5 (in 1,234 it may separate thousands).
     encoding
-        What a csv file is written in, such as "cp1252" or "latin-1"; "auto" takes UTF-16 and UTF-32 by the mark at
-        their beginning, and everything else for UTF-8.
+        Encoding of a csv file, such as "cp1252" or "latin-1"; "auto" detects UTF-16 and UTF-32 by their byte order
+        marks, and otherwise means UTF-8.
     skip_lines
-        Lines above the header of a csv file or an Excel sheet; "auto" finds it below comments (#), a line such as sep=;
-        and lines that are not of the table.
+        Number of lines above the header of a csv file or an Excel sheet; "auto" finds the header below comments (#), a
+        line such as sep=; and other lines.
     sheet
-        Of an Excel file; empty means the only one that holds something.
+        Sheet of an Excel file; empty means the only sheet with content.
     split
         "iid": dealt in turn; "label_skew": each class shared out in Dirichlet proportions; "patches": the
         rows cut into regions of equal size along ``split_columns``; "target_shift": iid, and each node's targets get
         an offset; "sorted": blocks of rows sorted by target or by the first of ``split_columns``.
     split_columns
-        Columns by which rows are cut or sorted, names in csv and parquet files and numbers from 0 in others; empty
+        Columns by which rows are cut or sorted: names in files with named columns, numbers from 0 in others; empty
         means all inputs (patches) or the target (sorted).
     concentration
         With label_skew, the Dirichlet parameter > 0: small is uneven, large is nearly iid.
     shift
         With target_shift, standard deviation >= 0 of the nodes' offsets, in the unit of the (standardized) target.
     epochs
-        How often each node sees its rows, >= 1.
+        Number >= 1 of passes of each node over its rows.
     test_fraction
-        Share of each node's rows, in (0, 1), on which it is measured and which it never learns from; unused where
-        there are test rows.
+        Share of each node's rows, in (0, 1), that are held out for its evaluation; unused if there are test rows.
     held_out
-        Which rows these are: "random", "later", the last of each node in the order of times or of the file, or "auto":
-        later where rows have times to be ordered by.
+        The choice of these rows: "random"; "later": the last rows of each node in the order of times or of the file;
+        "auto": later if rows are ordered by times, else random.
     standardize
-        Give the inputs mean 0 and standard deviation 1 over all rows that are learned from. The models undo it: they
-        predict from inputs as they stand in the file. "auto" leaves columns of nothing but 0 and 1 as they are, and the
-        inputs of events; true scales every column; false takes all numbers literally.
+        Scale the inputs to mean 0 and standard deviation 1 over all training rows. Models include the scaling: they
+        predict from inputs as in the file. "auto" does not scale columns of 0 and 1 only, nor inputs of events; true
+        scales every column; false scales none.
     standardize_targets
         The same for the targets of a regression; the models predict in the unit of the file. "auto" does what
         ``standardize`` says.
     contents
-        What an npz or parquet file must hold: its rows, columns and SHA-256, as data in memory say it in what a run
-        leaves. "" takes any.
+        The required content of an npz or parquet file, as its rows, columns and SHA-256. A run with data in memory
+        writes this key into its folder. "" accepts any content.
 
     Attributes
     ----------
@@ -202,7 +201,7 @@ class File:
 
     def __post_init__(self) -> None:
         self.dealing()
-        object.__setattr__(self, "path", Path(self.path))  # a string from Python
+        object.__setattr__(self, "path", Path(self.path))  # may be a string
         if self.test_path is not None:
             object.__setattr__(self, "test_path", Path(self.test_path))
         if len(self.delimiter) != 1 and self.delimiter != AUTO:
@@ -239,7 +238,7 @@ class File:
             raise RefusedKey("standardize_targets", "= true changes how many events a row stands for: leave it out")
 
     def holding(self, held: Held) -> File:
-        """Return the stream with data in memory in place of its file."""
+        """Return the stream with in-memory data in place of its file."""
         stream = replace(self, path=held.path, test_path=held.test_path, contents=held.contents)
         object.__setattr__(stream, "held", held)
         return stream
@@ -249,7 +248,7 @@ class File:
         return open_rows(rows, test, self.task, self.dealing(), nodes, seed, held_out, locations)
 
     def read(self) -> tuple[Rows, Rows | None]:
-        """Return the rows of the file and, where there are some, its test rows; ValueError where they are refused."""
+        """Return the rows of the file, and its test rows if there are any; raises ValueError for invalid rows."""
         found = [] if self.held is not None else self._files()
         kind = self._format()
         if kind in NAMELESS and (self.target or self.features or self.drop):
@@ -275,7 +274,7 @@ class File:
         return self._read_texts(found, kind, columns)
 
     def _read_texts(self, found: list[tuple[str, Path]], kind: Format, columns: Columns) -> tuple[Rows, Rows | None]:
-        """Read csv files, or Excel's as if they were."""
+        """Read csv files, or Excel sheets converted to csv."""
         names = [call(*one) for one in found]
         if kind == "excel":
             texts = [sheet_of(name, path, self.sheet) for name, (_, path) in zip(names, found, strict=True)]
@@ -321,7 +320,7 @@ class File:
         )
 
     def _required(self, kind: Format, found: list[tuple[str, Path]]) -> Held:
-        """Read npz or parquet files whole, and refuse other contents than those asked for."""
+        """Read npz or parquet files completely, and raise an error if the content differs from ``contents``."""
         if kind not in ("npz", "parquet"):
             raise RefusedKey("contents", f"= {shown(self.contents)} is for npz and parquet files: leave it out")
         held: Held = read_npz_whole(*found[0]) if kind == "npz" else read_parquet_whole(found)
@@ -329,7 +328,7 @@ class File:
         return held
 
     def dealing(self) -> Dealing:
-        """Return the keys that decide the rows of each node."""
+        """Return the keys that determine the rows of each node."""
         days = self.task == "events" and self.times == "auto"
         return replace(Dealing.of(self), times="days" if days else self.times)
 
@@ -351,7 +350,7 @@ class File:
 
 
 def with_data_of(stream: Stream, other: Stream) -> Stream:
-    """Return a stream with the data in memory of another one, where its description is of the same data."""
+    """Return a stream with the in-memory data of another stream if both describe the same data."""
     if not isinstance(stream, File) or not isinstance(other, File) or other.held is None:
         return stream
     if stream.held is not None or stream.contents != other.contents:
@@ -365,20 +364,20 @@ def held_by(stream: Stream) -> Held | None:
 
 
 def with_data_in(stream: Stream, folder: Path) -> Stream:
-    """Return the stream of a run folder with the data that the folder holds, where the run began with them in memory.
+    """Return the stream of a run folder, with the data in the folder if the run began with in-memory data.
 
-    A folder may be moved: its stream is then described as when the run began, and not by where the folder is now.
+    If the folder was moved, the stream keeps the description of the run's start, without the new path.
 
     Raises
     ------
     ValueError
-        They are missing or damaged, or others than the run began with.
+        The data are missing or damaged, or differ from the data of the run's start.
     """
     if not isinstance(stream, File) or not stream.contents or stream.path.name not in FILES:
         return stream
     if stream.path.resolve().parent != folder.resolve():
         return stream
-    stream._files()  # refuses missing files
+    stream._files()  # raises an error for missing files
     held = read_held(folder, stream.path.name)
     require_contents(stream.contents, held.contents, f"the run folder {folder}")
     return stream.holding(held)

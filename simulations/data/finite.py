@@ -1,4 +1,4 @@
-"""Finite data as a stream: each node's own rows, in order, as many times as there are epochs."""
+"""Finite data as a stream: each node's rows in order, repeated in each epoch."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from kernelswarm.simulations.data.suspicious import alike_nodes, far_targets, re
 
 
 class FiniteSource:
-    """One node's rows in order, ``epochs`` times; a draw may reach from one epoch into the next.
+    """One node's rows in order, ``epochs`` times; a draw may span two epochs.
 
     Parameters
     ----------
     points, targets
         The node's rows, (n, p) and (n, q), n >= 1; they become read-only.
     held_out
-        Its test rows.
+        The node's test rows.
     epochs
-        How often the rows are seen, >= 1.
+        Number >= 1 of passes over the rows.
     """
 
     def __init__(self, points: Array, targets: Array, held_out: HeldOut, epochs: int) -> None:
@@ -110,13 +110,13 @@ def open_rows(
     held_out: int,
     locations: Array | None,
 ) -> Source:
-    """Check data that was read, deal it to the nodes and open it.
+    """Check data, deal it to the nodes and open it as a stream.
 
     Raises
     ------
     ValueError
-        If the data is empty or not finite, has gaps that are refused, does not fit the task or the split, or is too
-        little for the nodes.
+        The data is empty or not finite, has gaps with missing = "refuse", does not fit the task or the split, or has
+        too few rows for the nodes.
     """
     rows, test, known, facts = _checked(rows, test, task, dealing)
     classes = None
@@ -183,17 +183,17 @@ def open_rows(
 
 
 def left_of(rows: Rows, dealing: Dealing) -> tuple[Rows, str]:
-    """Leave out the rows to learn from that gaps make useless, and say so: of nodes in step they are rounds apart."""
+    """Return the training rows that are usable despite gaps, and a text on the gaps."""
     apart = dealing.goes_in_step(rows)
     left, text = without_gaps(rows, dealing.missing, apart)
     return (counted(rows, left) if apart and len(left) < len(rows) else left), text
 
 
 def coded(rows: Rows, test: Rows | None, hands: list[Hand], coding: Coding) -> tuple[Array, Array]:
-    """Return the inputs of all rows and of those to be measured on, coded and without gaps.
+    """Return the coded inputs of training and test rows, without gaps.
 
-    Where gaps are filled with a node's last known value, rows to learn from take it from such rows only, and the others
-    from all rows before them; in the order of their times, where they have some, or of the file.
+    With missing = "last", gaps in training rows are filled from earlier training rows only, and gaps in test rows from
+    all earlier rows, in the order of times or, without times, of the file.
     """
     points, others = (np.array((rows if part is None else part).points, dtype=np.float64) for part in (rows, test))
     if coding.missing == "last":
@@ -211,7 +211,7 @@ def coded(rows: Rows, test: Rows | None, hands: list[Hand], coding: Coding) -> t
 
 
 def with_places(rows: Rows, test: Rows | None, dealing: Dealing) -> tuple[Rows, Rows | None]:
-    """Give rows that are cut into patches by all of their inputs numbers to be cut by; nothing is learned from them."""
+    """Add numeric places to rows that are cut into patches by all inputs; nothing is learned from these numbers."""
     if dealing.split != "patches" or rows.places is not None or rows.ids is not None:
         return rows, test
     points = np.asarray(rows.points, dtype=np.float64)
@@ -223,7 +223,7 @@ def with_places(rows: Rows, test: Rows | None, dealing: Dealing) -> tuple[Rows, 
 
 
 def check_task_split(task: str, split: Split, rows: Rows, reason: str) -> None:
-    """Refuse a split that the task or the file contradicts; ``reason`` is why the task was chosen, where it was."""
+    """Raise an error if the split contradicts the task or the file; ``reason`` explains an automatic task."""
     if rows.ids is not None and split != "iid":
         raise RefusedKey(
             "split",
@@ -239,7 +239,7 @@ def check_task_split(task: str, split: Split, rows: Rows, reason: str) -> None:
 
 
 def check_same_columns(rows: Rows, test: Rows) -> None:
-    """Refuse test rows that have other dimensions than the rows to learn from."""
+    """Raise an error if test rows and training rows have different dimensions."""
     for what, ours, theirs in (
         ("input", rows.points.shape[1], test.points.shape[1]),
         ("target", rows.targets.shape[1], test.targets.shape[1]),
@@ -260,7 +260,7 @@ def take(rows: Rows, indices: Indices) -> tuple[Array, Array]:
 
 
 def choose(hand: Hand, held_out: int, seed: int, node: int) -> Indices:
-    """At most ``held_out`` of the node's test rows, at random but in their order."""
+    """Choose at most ``held_out`` of a node's test rows at random, and keep their order."""
     if len(hand.testing) <= held_out:
         return hand.testing
     random = generator(seed, Role.HELD_OUT, node)
@@ -268,7 +268,7 @@ def choose(hand: Hand, held_out: int, seed: int, node: int) -> Indices:
 
 
 def patch_middles(rows: Rows, hands: list[Hand]) -> Array | None:
-    """Middle of each node's rows in the two split columns, (V, 2); None when there are not two."""
+    """Return the middle of each node's rows in the two split columns, (V, 2); None for other numbers of columns."""
     places = rows.points if rows.places is None else rows.places
     if places.shape[1] != 2:
         return None
@@ -317,11 +317,11 @@ def copied(rows: Rows, task: Literal["classification", "regression"], tested: bo
     Parameters
     ----------
     rows : Rows
-        The rows to learn from.
+        The training rows.
     task : {"classification", "regression"}
-        What they are for; examples of classes may well come again.
+        The task; repeated rows are normal for classifications.
     tested : bool
-        Whether the rows to be measured on are others.
+        Whether there are separate test rows.
     """
     known = [] if rows.ids is None else [rows.ids]
     columns = (*rows.points.T, *rows.targets.T, *known)
@@ -333,7 +333,7 @@ def copied(rows: Rows, task: Literal["classification", "regression"], tested: bo
 def _dealt(
     rows: Rows, test: Rows | None, dealing: Dealing, classes: int | None, nodes: int, seed: int, locations: Array | None
 ) -> tuple[Rows, Rows | None, list[Hand], Variables]:
-    """Deal the rows and convert all columns to numbers, fitted on training rows; returns the inputs too."""
+    """Deal the rows and convert all columns to numbers, with a coding and scaling fitted to the training rows."""
     filled = dealing.missing in ("mean", "last")
     if not filled and all(not column.codes and column.kind in ("number", "truth") for column in rows.kinds):
         return rows, test, deal(dealing, rows, test, classes, nodes, seed, locations), Variables(rows.columns)

@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and pyarrow, and dicts of columns: columns by their names, rows by their index."""
+"""Data frames of pandas, polars and pyarrow, and dicts of columns: columns by name, rows by index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kernelswarm.simulations.data.reading import shorten
 if TYPE_CHECKING:
     import pyarrow
 
-# Columns of Python's objects: which entry is of another kind than the others.
+# Columns of Python objects, and entries of an odd kind.
 
 KINDS: tuple[tuple[Any, str], ...] = (
     (bool | np.bool, "truth values"),
@@ -65,7 +65,7 @@ def odd_object(values: Iterable[Any]) -> str:
     """
     values = list(values)
     if len({*map(type, values)} - {type(None)}) < 2 and not isinstance(next(iter(values), None), datetime):
-        return ""  # as most columns are
+        return ""  # the usual case
     kinds = [kind_of(value) for value in values]
     shares = Counter(filter(None, kinds))
     if len(shares) < 2:
@@ -114,19 +114,19 @@ def same_names(values: Iterable[Any]) -> str:
 CURE = "give what the model was trained with"
 
 UNITS = ("s", "ms", "us", "ns")
-"""Units of times that Arrow has."""
+"""Arrow's units of time."""
 
-#: What messages call the columns of arrays, which have no names.
+#: Names of unnamed columns of arrays in messages.
 PLACES = re.compile(r"x\[:, \d+\]|(feature|pixel) \d+")
 
 
 def is_frame(data: Any) -> bool:
-    """Whether data have columns with names."""
+    """Tell whether the data have named columns."""
     return isinstance(data, Mapping) or any(hasattr(data, name) for name in ("column_names", "collect", "columns"))
 
 
 def are_names(columns: Sequence[str]) -> bool:
-    """Whether columns are called by names, rather than by their places in an array.
+    """Tell whether columns have names rather than indices of an array.
 
     Examples
     --------
@@ -137,22 +137,22 @@ def are_names(columns: Sequence[str]) -> bool:
 
 
 def points_of(data: Any, names: Sequence[str], name: str = "points") -> Array:
-    """Return inputs as an array (n, p): of a frame the columns of the given names, whatever their order.
+    """Return inputs as an array (n, p); columns of a frame are selected by name, in any order.
 
     Parameters
     ----------
     data
-        An array (n, p), whose columns are taken as they stand; a frame, a dict of columns or a list of dicts, one for
-        each row, whose further columns are ignored.
+        An array (n, p) with the columns in order; or a frame, a dict of columns, or a list of dicts with one per row.
+        Additional columns of these are ignored.
     names
-        What the inputs are called; where they have no names, a frame's columns are taken as they stand too.
+        The names of the inputs. If inputs are unnamed, a frame's columns are taken in order.
     name
-        What messages call the data.
+        The name of the data in messages.
 
     Raises
     ------
     ValueError
-        A column is missing, or holds something else than numbers.
+        A column is missing, or is not numeric.
 
     Examples
     --------
@@ -172,22 +172,22 @@ def points_of(data: Any, names: Sequence[str], name: str = "points") -> Array:
 
 
 def coded_points(data: Any, coding: Coding, name: str = "points") -> Array:
-    """Return inputs as an array (n, p): columns of words, times and numbers with gaps, coded as those learned from.
+    """Return inputs as an array (n, p), with words, times and gaps coded as in the training data.
 
     Parameters
     ----------
     data
         As in `points_of`; the columns of an array, of any type, have the order of the training columns.
     coding
-        What became of these.
+        The coding of the training data.
     name
-        What messages call the data.
+        The name of the data in messages.
 
     Raises
     ------
     ValueError
-        A column is missing, or holds something else than those that were learned from; or values are missing that
-        nothing is filled in for.
+        A column is missing or has another kind than in the training data, or a value is missing and the coding does not
+        fill gaps.
     """
     names = [column.name for column in coding.columns]
     if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
@@ -228,7 +228,7 @@ def _type_of(data: Any) -> type | None:
 
 
 def _picked(data: Any, names: Sequence[str], name: str) -> tuple[pyarrow.Table | None, list[str]]:
-    """Return the columns of a frame that are asked for as a table, and their names."""
+    """Return the requested columns of a frame as a table, and their names."""
     import pyarrow
 
     found = named(data, name)
@@ -247,19 +247,19 @@ def _picked(data: Any, names: Sequence[str], name: str) -> tuple[pyarrow.Table |
 
 
 def named(frame: Any, name: str) -> dict[str, Any]:
-    """Return the columns of a frame as they are, by their names as text.
+    """Return the columns of a frame, by name as text.
 
     Raises
     ------
     ValueError
-        It holds no rows yet, or a name occurs twice.
+        The frame has no rows yet, or a name occurs twice.
     """
     if hasattr(frame, "collect"):
         raise ValueError(f"{name} is a {type(frame).__name__}, which holds no rows yet: give its collect()")
     if isinstance(frame, Mapping):
         known = list(frame)
     else:
-        known = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)  # the former of pyarrow
+        known = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)  # column_names in pyarrow
     called = list(map(column_name, known))
     twice = sorted({column for column in called if called.count(column) > 1})
     if twice:
@@ -268,7 +268,7 @@ def named(frame: Any, name: str) -> dict[str, Any]:
 
 
 def column_name(column: Any) -> str:
-    """Return a column's name as text; several levels are joined, without empty ones, as for records in records.
+    """Return a column's name as text; the non-empty levels of a multi-level name are joined by points.
 
     Examples
     --------
@@ -279,12 +279,12 @@ def column_name(column: Any) -> str:
 
 
 def arrow(columns: Mapping[str, Any], name: str) -> dict[str, pyarrow.ChunkedArray]:
-    """Copy columns, all of one length, into Arrow's memory.
+    """Copy columns of one length into Arrow's memory.
 
     Raises
     ------
     ValueError
-        There are none, their lengths differ, or one holds neither numbers only nor text only.
+        There are no columns, their lengths differ, or a column mixes numbers and text.
     """
     if not columns:
         raise ValueError(f"{name} has no columns: give some")
@@ -300,20 +300,20 @@ def arrow(columns: Mapping[str, Any], name: str) -> dict[str, pyarrow.ChunkedArr
 
 
 def has_categories(values: Any) -> bool:
-    """Whether a column holds categories, as pandas and polars have them."""
+    """Tell whether a column has a categorical type of pandas or polars."""
     return getattr(getattr(values, "dtype", None), "categories", None) is not None
 
 
 def in_step(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return columns whose rows belong together: by their index, where more than one has one, as series of pandas do.
+    """Align the rows of columns by index, if more than one column is a pandas series.
 
-    Equal indices are left alone. One that holds the same labels in another order, each once, is put into the order of
-    the first. Columns without an index are taken by position.
+    A series whose index has the same unique labels in another order is reordered like the first series. Columns without
+    an index are aligned by position.
 
     Raises
     ------
     ValueError
-        An index holds other labels than the first, or labels more than once, so that rows cannot be identified.
+        An index has other labels than the first, or repeated labels.
     """
     indexed = [(column, index_of(values)) for column, values in columns.items() if index_of(values) is not None]
     found = dict(columns)
@@ -338,14 +338,14 @@ def index_of(values: Any) -> Any:
 
 
 def is_reordered(first: Any, second: Any) -> bool:
-    """Whether two indices hold the same labels, each once, in different orders."""
+    """Tell whether two indices have the same unique labels in different orders."""
     if first.equals(second) or len(first) != len(second) or not (first.is_unique and second.is_unique):
         return False
     return bool((second.get_indexer(first) >= 0).all())
 
 
 def _difference(first: Any, second: Any) -> str:
-    """Say why the rows of two indices cannot be paired."""
+    """Describe why the rows of two indices cannot be aligned."""
     for here, there, which in ((first, second, "former"), (second, first, "latter")):
         labels = set(there)
         alone = next((label for label in here if label not in labels), None)
@@ -355,7 +355,7 @@ def _difference(first: Any, second: Any) -> str:
 
 
 def _nearest(lacking: Sequence[str], others: Sequence[str]) -> str:
-    """Return the end of a sentence about missing columns: the name of a column that is nearly the first of them."""
+    """Return the end of a message about missing columns: an existing column with a name similar to the first."""
     same = {other.strip().lower(): other for other in others}
     for column in lacking:
         found = f"; did you mean {shown(same[column.lower()])}?" if column.lower() in same else nearest(column, others)
@@ -379,16 +379,16 @@ def _columns_of_rows(rows: Sequence[Mapping[Any, Any]], names: Sequence[str], na
 
 
 def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
-    """Copy a column into Arrow's memory; gaps in a column of objects stay gaps."""
+    """Copy a column into Arrow's memory; gaps in a column of objects remain gaps."""
     import pyarrow
 
-    if isinstance(values, pyarrow.ChunkedArray):  # nobody can write to it
+    if isinstance(values, pyarrow.ChunkedArray):  # immutable
         return values
     if isinstance(values, pyarrow.Array):
         return pyarrow.chunked_array([values])
     values = _without_spans(values)
     if has_categories(values) and np.asarray(values.dtype.categories).dtype.kind not in "biuf":
-        made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values)  # which have an order
+        made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values)  # keeps an order
         return pyarrow.chunked_array([made])
     if np.ma.isMaskedArray(values):
         return pyarrow.chunked_array([pyarrow.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))])
@@ -417,7 +417,7 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
 
 
 def _without_spans(values: Any) -> Any:
-    """Return a series of pandas whose periods are their first moments, and whose categories are text or numbers."""
+    """Convert periods of a pandas series to their first moments, and its categories to text or numbers."""
     kind = getattr(values, "dtype", None)
     if hasattr(kind, "freq") and hasattr(values, "dt"):
         return values.dt.to_timestamp()
@@ -430,18 +430,18 @@ def _without_spans(values: Any) -> Any:
 
 
 def _in_files(values: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
-    """Return a column in a type that parquet files keep: they have no times that count seconds; bytes are text."""
+    """Convert a column to a type of parquet files: times in seconds become microseconds, and bytes become text."""
     from pyarrow import ArrowInvalid, string, timestamp, types
 
-    if types.is_binary(values.type) or types.is_large_binary(values.type):  # as scipy reads ARFF, and h5py words
-        with suppress(ArrowInvalid):  # they are in no UTF-8: whoever reads the column refuses them
+    if types.is_binary(values.type) or types.is_large_binary(values.type):  # as from scipy or h5py
+        with suppress(ArrowInvalid):  # not UTF-8: the reader of the column raises an error
             return values.cast(string())
     in_seconds = types.is_timestamp(values.type) and values.type.unit == "s"
     return values.cast(timestamp("us", values.type.tz)) if in_seconds else values
 
 
 def _needs_own_way(values: Any) -> bool:
-    """Whether a series of pandas or polars holds what NumPy's arrays do not: time zones, and gaps in whole numbers."""
+    """Tell whether a series has values without a NumPy type: time zones, and gaps in whole numbers."""
     kind = getattr(values, "dtype", None)
     if kind is None or isinstance(kind, np.dtype) or has_categories(values):
         return False

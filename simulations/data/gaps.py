@@ -1,4 +1,4 @@
-"""Missing values: how they are written, how they are treated, and the last value before them."""
+"""Missing values: their codes, their treatment, and filling with the last value."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ DONE = {
     "mean": "inputs are filled with the mean or most frequent word of the training rows",
     "last": "inputs are filled with the node's last known value",
 }
-"""The words of messages for each treatment of gaps."""
+"""The text of messages for each treatment of gaps."""
 
 
 WITHOUT = "their nodes have no sample in these rounds"
-"""The text about rows that are left out of nodes that go on in step."""
+"""The text about rows left out if nodes share steps."""
 
 
 def check_missing(missing: Missing) -> None:
-    """Refuse unknown treatments of gaps."""
+    """Raise an error for unknown treatments of gaps."""
     if missing not in get_args(Missing):
         raise RefusedKey("missing", f'= {shown(missing)} must be "refuse", "drop", "mean" or "last"')
 
 
 def are_gaps(values: npt.NDArray[np.generic]) -> Booleans:
-    """Tell which entries of an array of any shape are gaps: nan of numbers, nothing of text."""
+    """Tell which entries of an array of any shape are gaps: NaN or empty text."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype.kind == "U":
@@ -48,16 +48,16 @@ def are_gaps(values: npt.NDArray[np.generic]) -> Booleans:
 
 
 def together(values: Any) -> Any:
-    """Return a list of rows with masked arrays among them as one masked array, and other values as they are."""
+    """Return a list of rows with masked arrays as one masked array, and other values as they are."""
     if isinstance(values, list | tuple) and any(map(np.ma.isMaskedArray, values)):
         return np.ma.array(values)
     return values
 
 
 def unmasked(values: Any) -> Any:
-    """Return values with gaps in place of masked entries: nan, nothing of text, no object, no time.
+    """Replace masked entries by gaps: NaN, empty text, None or NaT.
 
-    ``numpy.asarray`` hands over the values under the mask.
+    ``numpy.asarray`` would return the masked values.
     """
     values = together(values)
     if not np.ma.isMaskedArray(values):
@@ -71,7 +71,7 @@ def unmasked(values: Any) -> Any:
 
 
 def filled_forward(values: Array) -> Array:
-    """Replace each gap of an array (n, k) by the last value above it; those with none above stay.
+    """Replace each gap of an array (n, k) by the last value above it; gaps without a value above remain.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def filled_forward(values: Array) -> Array:
 
 
 def written(codes: Mapping[str, int], gaps: int = 0) -> tuple[str, str]:
-    """Say how many of so many gaps are written as which values, and which of these occur nowhere.
+    """Describe how many gaps have which codes, and name the codes that do not occur.
 
     Examples
     --------
@@ -112,8 +112,8 @@ def gaps_in_words(
 ) -> str:
     """Describe the numbers of missing values by column, and their treatment.
 
-    Of nodes that go on ``in_step``, rows that are left out are rounds without a sample; ``coded`` and ``unused`` say
-    what `written` does.
+    If nodes go ``in_step``, rows left out are rounds without a sample; ``coded`` and ``unused`` are the texts of
+    `written`.
 
     Examples
     --------
@@ -140,44 +140,44 @@ def gaps_in_words(
 
 
 MOST_NAMED = 6
-"""Columns that a message names at most."""
+"""Maximum number of columns named in a message."""
 
 
-# Values that seem to stand for gaps: -200, -999 or 1900-01-01, far from the rest and again and again.
+# Suspected codes for gaps: repeated values far from the rest, such as -200, -999 or 1900-01-01.
 
 FEWEST = 3
-"""Times that a value occurs, at least, to be taken for a code."""
+"""Minimum number of occurrences of a suspected code."""
 
 NINES = re.compile(r"-?9{2,}(\.9+)?")
-"""Numbers of nothing but nines, such as -999, 9999 or -99.9, which loggers write for what they do not know."""
+"""Numbers of nines only, such as -999, 9999 or -99.9, which loggers write for missing values."""
 
 APART = 0.5
-"""How far from all others such a number lies, in units of how far these are spread; others twice as far."""
+"""Minimum distance of such a number from all other values, as a multiple of their range; twice this for other codes."""
 
 
 MOMENTS = tuple(
     float(np.datetime64(day, "us").astype(np.int64)) for day in ("0001-01-01", "1900-01-01", "1970-01-01", "9999-12-31")
 )
-"""Days that programs write for none, in microseconds since 1970."""
+"""Dates that programs write for missing dates, in microseconds since 1970."""
 
 DAY = 86_400e6
 
 
 class Suspected(NamedTuple):
-    """A value that seems to stand for a gap.
+    """A suspected code for gaps.
 
     Parameters
     ----------
     value : float
-        The value; of a moment, microseconds since 1970.
+        The value; microseconds since 1970 for a moment.
     columns : tuple of str
-        Where it seems to.
+        The columns in which it is suspected.
     occurs : int
-        How often it occurs there.
+        Number of its occurrences in these columns.
     everywhere : bool
-        Whether it occurs in no other column.
+        Whether the value occurs in these columns only.
     is_moment : bool
-        Whether it is a moment.
+        Whether the value is a moment.
     """
 
     value: float
@@ -188,13 +188,13 @@ class Suspected(NamedTuple):
 
     @property
     def written(self) -> str:
-        """The value as it would be written."""
+        """The value as text."""
         if not self.is_moment:
             return f"{self.value:.15g}"
         return str(np.datetime64(int(self.value), "us").astype("datetime64[s]")).removesuffix("T00:00:00")
 
     def words(self) -> str:
-        """Say so in a sentence."""
+        """Return a sentence about the suspected code."""
         more = f" and {len(self.columns) - 3} more columns" if len(self.columns) > 3 else ""
         listed = ", ".join(map(shown, self.columns[:3])) + more
         return (
@@ -203,19 +203,19 @@ class Suspected(NamedTuple):
 
 
 def gap_codes(columns: Sequence[str], values: Sequence[AnyArray], moments: bool = False) -> tuple[Suspected, ...]:
-    """Find values that seem to stand for gaps: a column's least or largest, far from the rest, that comes again.
+    """Find suspected codes for gaps: repeated minima or maxima of a column, far from its other values.
 
-    A value that is one in some column is one too where it is the least or largest of another, and comes again there:
-    -200 is far from what a sensor of carbon monoxide says, and within the range of others.
+    A code of one column also counts as a code in other columns of which it is a repeated minimum or maximum: -200 is
+    far from the values of a carbon monoxide sensor, but within the range of other sensors.
 
     Parameters
     ----------
     columns : sequence of str
-        What columns of numbers, or of moments, are called.
+        The names of the columns, which are numbers or moments.
     values : sequence of array
         Their values, (n,) each.
     moments : bool
-        Whether these are microseconds since 1970; codes are then the days of ``MOMENTS``.
+        Whether the values are microseconds since 1970; possible codes are then ``MOMENTS``.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def gap_codes(columns: Sequence[str], values: Sequence[AnyArray], moments: bool 
 
 
 def _ends(values: AnyArray, moments: bool) -> list[tuple[float, int, bool]]:
-    """Return the least and the largest value where they come again, how often, and whether they are far from others."""
+    """Return the minimum and the maximum if repeated, each with its count and whether it is far from other values."""
     known = values[np.isfinite(values)].astype(np.float64)
     found = []
     for end in (known.min(), known.max()) if len(known) else ():
@@ -250,7 +250,7 @@ def _ends(values: AnyArray, moments: bool) -> list[tuple[float, int, bool]]:
         if moments:
             found.append((float(end), count, bool(end - end % DAY in MOMENTS and apart > APART * (high - low))))
             continue
-        odd = end < 0.0 <= low  # a sign that no other value has
+        odd = end < 0.0 <= low  # the only negative value
         if NINES.fullmatch(f"{end:.15g}"):
             far = apart > APART * (high - low) or odd
         else:
@@ -259,26 +259,28 @@ def _ends(values: AnyArray, moments: bool) -> list[tuple[float, int, bool]]:
     return found
 
 
-# Values that stand for gaps though they look like others: numbers such as -200 or -999, words such as "missing".
+# Codes for gaps: numbers such as -200 or -999, words such as "missing".
 
 Code = float | str
-"""A value that stands for a gap."""
+"""A code for gaps."""
 
 Codes = Code | tuple[Code, ...]
 
 NaValues = Codes | dict[str, Codes]
-"""Values that stand for gaps, in all columns or by column."""
+"""Codes for gaps, in all columns or by column."""
 
 WHOLE = re.compile(r"\s*[+-]?(0|[1-9]\d{0,17})\s*")
-"""Whole numbers that are text only since a word stood among them; codes such as 007 stay text."""
+"""Whole numbers that are text only because of a word in their column; codes such as 007 remain text."""
 
 Found = dict[str, int]
-"""How often each value occurred, by what messages call it."""
+"""Number of occurrences of each code, by its name in messages."""
 
 
 def as_key(suspected: Sequence[Suspected], words: Mapping[str, Codes] | None = None) -> NaValues:
-    """Return what the key na_values says of such values, and of a word in some columns: by column where there are such
-    words, or where some other column measures one of the values.
+    """Return suspected codes as a value of the key na_values.
+
+    The result is by column if there are ``words`` for some columns, or if a code is an ordinary value of another
+    column.
 
     Examples
     --------
@@ -303,7 +305,7 @@ def as_key(suspected: Sequence[Suspected], words: Mapping[str, Codes] | None = N
 
 
 def codes_in(asked: NaValues | Mapping[str, Codes], column: str) -> tuple[Code, ...]:
-    """Return the values that stand for gaps in a column.
+    """Return the codes for gaps in a column.
 
     Examples
     --------
@@ -315,7 +317,7 @@ def codes_in(asked: NaValues | Mapping[str, Codes], column: str) -> tuple[Code, 
 
 
 def check_codes(asked: NaValues) -> None:
-    """Refuse what stands for no gap: values that are neither finite numbers nor text."""
+    """Raise an error for codes that are neither finite numbers nor text."""
     for column in asked if isinstance(asked, Mapping) else ("",):
         for code in codes_in(asked, column):
             number = isinstance(code, int | float) and not isinstance(code, bool) and np.isfinite(code)
@@ -328,7 +330,7 @@ def named_in(asked: NaValues) -> list[str]:
 
 
 def words_in(asked: NaValues) -> list[str]:
-    """Return the text that stands for gaps in all columns."""
+    """Return the words among the codes for gaps of all columns."""
     return [] if isinstance(asked, Mapping) else [code for code in codes_in(asked, "") if isinstance(code, str)]
 
 
@@ -340,10 +342,10 @@ def table_without(
     kinds: Sequence[CodedColumn] = (),
     guessed: bool = False,
 ) -> pyarrow.Table:
-    """Return a table with gaps in place of the values that stand for some, and count them in ``found``.
+    """Replace codes for gaps in a table by gaps, and count them in ``found``.
 
-    A moment such as 1900-01-01 is found however a column of dates writes it; ``kinds`` say how, where that is known.
-    With ``guessed``, a column is text for the codes alone where all others are truth values.
+    A moment such as 1900-01-01 is found in any notation of dates; ``kinds`` give the columns' notation, if known. With
+    ``guessed``, a column of text that consists of truth values and codes becomes a column of truth values.
     """
     known = {kind.name: kind for kind in kinds}
     for column in dict.fromkeys(columns):
@@ -360,7 +362,7 @@ def table_without(
 def array_without(
     values: npt.NDArray[np.generic], columns: Sequence[str], asked: NaValues, found: Found
 ) -> npt.NDArray[np.generic]:
-    """Return an array (n, columns), or (n,) for one column, with codes for gaps replaced by nan or empty text."""
+    """Replace codes for gaps in an array (n, columns), or (n,) for one column, by NaN or empty text."""
     marked = np.zeros(values.shape, dtype=np.bool_)
     for place, column in enumerate(columns):
         part = (..., place) if values.ndim == 2 else ...
@@ -376,7 +378,7 @@ def array_without(
 
 
 def with_codes(columns: Sequence[CodedColumn], asked: NaValues) -> tuple[CodedColumn, ...]:
-    """Return columns with their codes for gaps; empty if no column has such codes and all hold numbers."""
+    """Add the codes for gaps to descriptions of columns; empty if there are only numbers without codes."""
     found = tuple(replace(column, codes=codes_in(asked, column.name)) for column in columns)
     return found if any(column.codes or column.kind != "number" for column in found) else ()
 
@@ -386,7 +388,7 @@ def _called(code: Code) -> str:
 
 
 def _number(code: Code) -> float | None:
-    """Return the number that a value is, also where it is given as text."""
+    """Return a code as a number, also if it is given as text; None for words."""
     if not isinstance(code, str):
         return float(code)
     read = parsed([code.strip()])
@@ -394,18 +396,18 @@ def _number(code: Code) -> float | None:
 
 
 def _are(values: npt.NDArray[np.generic], code: Code) -> Booleans:
-    """Tell which values of an array (n,) a code is; of narrow fractions, after it was written as one."""
+    """Tell which values of an array (n,) equal a code, which is first rounded to the array's precision."""
     if values.dtype.kind == "U":
         return np.asarray(np.char.strip(values.astype(np.str_)) == str(code).strip())
     number = _number(code)
     if number is None or values.dtype.kind not in "iuf":
         return np.zeros(values.shape, dtype=np.bool_)
-    with np.errstate(over="ignore"):  # of values beyond half precision
+    with np.errstate(over="ignore"):  # codes may exceed half precision
         return np.asarray(values == (values.dtype.type(number) if values.dtype.kind == "f" else number))
 
 
 def _without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found, guessed: bool) -> pyarrow.ChunkedArray:
-    """Return a column with gaps in place of codes: empty text, or nothing."""
+    """Replace codes in a column by gaps: empty text or null."""
     import pyarrow
     from pyarrow import compute, types
 
@@ -429,7 +431,7 @@ def _without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found, 
 def _without_times(
     values: pyarrow.ChunkedArray, column: CodedColumn, codes: Sequence[Code], found: Found
 ) -> pyarrow.ChunkedArray:
-    """Return a column of times, of any type, with gaps in place of those among the codes."""
+    """Replace codes in a column of times, of any type, by gaps."""
     import pyarrow
     from pyarrow import compute
 
@@ -449,7 +451,7 @@ def _without_times(
 
 
 def _times_in(values: pyarrow.ChunkedArray, column: CodedColumn) -> Times | None:
-    """Return a column's values as times, or None if it holds anything else or is refused."""
+    """Return the values of a column as times; None for other or invalid columns."""
     wanted = column.kind if column.kind in ("time", "clock") else None
     try:
         if not is_text(values):
@@ -463,7 +465,7 @@ def _times_in(values: pyarrow.ChunkedArray, column: CodedColumn) -> Times | None
 def _text_without(
     values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found, guessed: bool
 ) -> pyarrow.ChunkedArray:
-    """Return a column of text, or of categories, with the codes for gaps removed."""
+    """Remove codes for gaps from a column of text or categories."""
     import pyarrow
 
     encoded = values if pyarrow.types.is_dictionary(values.type) else values.dictionary_encode()
@@ -472,7 +474,7 @@ def _text_without(
         whole = pyarrow.concat_arrays(whole.chunks) if whole.num_chunks else pyarrow.array([], encoded.type)
     written = whole.dictionary.to_pylist()
     places = np.asarray(whole.indices.cast(pyarrow.int64()).fill_null(-1))
-    gaps = np.zeros(len(written) + 1, dtype=np.bool_)  # the last for nulls
+    gaps = np.zeros(len(written) + 1, dtype=np.bool_)  # the last entry is for nulls
     for code in codes:
         number = _number(code)
         hits = np.array(
@@ -510,7 +512,7 @@ def _text_without(
 
 
 def _taken(values: pyarrow.Array, places: npt.NDArray[np.intp]) -> pyarrow.ChunkedArray:
-    """Return the values at given indices; the index -1 stands for the last value."""
+    """Return the values at indices; -1 is the last value."""
     import pyarrow
 
     return pyarrow.chunked_array([values.take(pyarrow.array(places % len(values)))])

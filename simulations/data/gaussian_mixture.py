@@ -19,14 +19,16 @@ from kernelswarm.simulations.data.contract import HeldOut, Source, freeze
 from kernelswarm.simulations.data.dealing import ShiftDifferences, Split, check_split, class_probabilities, cut_regions
 from kernelswarm.simulations.data.synthetic import SyntheticSource, sources_of
 
-# Classes that are mixtures of Gaussians, over all of space or inside a box.
+# Classes with Gaussian mixtures as distributions, over the whole space or inside a box.
 
-#: Points whose densities are evaluated at once: few enough for all intermediate arrays to stay in the cache.
+#: Number of points evaluated at a time, so that all intermediate arrays stay in the cache.
 BLOCK = 2_000
 
 
 class Mixture:
-    """Law of class y ~ priors and x given y ~ 1/modes sum_j N(means[y, j], deviation^2 I), given that x is in a box.
+    """Distribution of classes y ~ priors and of points x given y, which may be restricted to a box.
+
+    x given y ~ 1/modes sum_j N(means[y, j], deviation^2 I)
 
     Parameters
     ----------
@@ -35,9 +37,9 @@ class Mixture:
     deviation
         Standard deviation > 0 of every component.
     priors
-        Probability of each class without the box, (classes,).
+        Probability of each class before the restriction to the box, (classes,).
     box
-        Corners lower (p,) and upper (p,), None for all of space.
+        Corners lower (p,) and upper (p,), or None for the whole space.
     """
 
     drifts = False
@@ -53,13 +55,13 @@ class Mixture:
         if box is not None:
             low, high, _ = tails(*self._standardized(self._centers))
             weights = weights * np.prod(ndtr(high) - ndtr(low), axis=1)
-        # the probability that a sample comes from each component, summed up to draw components by inversion
+        # cumulative probabilities of the components, for drawing components by inversion
         cumulative = np.cumsum(weights)
         self._cumulative = cumulative / cumulative[-1]
 
     @property
     def class_probabilities(self) -> Array:
-        """Probability of each class, inside the box if there is one: (classes,)."""
+        """Return the probability of each class, inside the box if there is one, (classes,)."""
         return np.asarray(np.diff(self._cumulative, prepend=0.0).reshape(self.classes, self.modes).sum(axis=1))
 
     def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
@@ -77,26 +79,26 @@ class Mixture:
         return None
 
     def posterior(self, points: Array) -> Array:
-        """Probability of each class given x: (n, p) gives (n, classes). A box does not change it."""
+        """Return the probability of each class given x; (n, p) gives (n, classes). It does not depend on the box."""
         squares = np.zeros((len(points), len(self._centers)))
         for column in range(self.inputs):
             squares += np.subtract.outer(points[:, column], self._centers[:, column]) ** 2
-        with np.errstate(divide="ignore"):  # a class that this node never sees has log prior -inf
+        with np.errstate(divide="ignore"):  # a class of probability 0 has the log prior -inf
             exponents = np.repeat(np.log(self.priors), self.modes) - squares / (2.0 * self.deviation**2)
         components = softmax(exponents, axis=1)
         return np.asarray(components.reshape(len(points), self.classes, self.modes).sum(axis=2))
 
     def decide(self, points: Array) -> Array:
-        """Class with the least probability of error: (n, p) gives (n, 1)."""
+        """Return the class with the lowest probability of error; (n, p) gives (n, 1)."""
         return np.asarray(np.argmax(self.posterior(points), axis=1), dtype=np.float64)[:, None]
 
     def bayes_error(self, random: np.random.Generator, samples: int) -> tuple[float, float]:
-        """Estimate the least possible probability of error, E[1 - max_y P(y | x)].
+        """Estimate the Bayes error, E[1 - max_y P(y | x)].
 
         Returns
         -------
         tuple
-            Mean over ``samples`` drawn points, and its standard error.
+            The mean over ``samples`` drawn points, and its standard error.
         """
         risks = []
         for start in range(0, samples, BLOCK):
@@ -106,26 +108,26 @@ class Mixture:
         return float(risk.mean()), float(risk.std() / np.sqrt(samples))
 
     def _standardized(self, centers: Array) -> tuple[Array, Array]:
-        """Corners of the box seen from each center, in standard deviations: (n, p) each."""
+        """Return the corners of the box relative to each center, in standard deviations, (n, p) each."""
         assert self.box is not None
         lower, upper = self.box
         return (lower - centers) / self.deviation, (upper - centers) / self.deviation
 
 
 def tails(low: Array, high: Array) -> tuple[Array, Array, Booleans]:
-    """Mirror intervals above zero, because the normal distribution function has no digits left near 1.
+    """Mirror intervals above zero, since the normal distribution function loses its digits near 1.
 
     Returns
     -------
     tuple
-        Lower ends, upper ends and which of them were mirrored.
+        Lower ends, upper ends, and whether each interval was mirrored.
     """
     mirrored = np.asarray(low > 0)
     return np.where(mirrored, -high, low), np.where(mirrored, -low, high), mirrored
 
 
 def truncated_normal(uniform: Array, low: Array, high: Array) -> Array:
-    """Standard normal numbers inside [low, high], entry by entry, by inversion of uniform numbers."""
+    """Return standard normal numbers inside [low, high] by inversion of uniform numbers, elementwise."""
     lower, upper, mirrored = tails(low, high)
     start, stop = ndtr(lower), ndtr(upper)
     steps = ndtri(start + uniform * (stop - start))
@@ -134,7 +136,7 @@ def truncated_normal(uniform: Array, low: Array, high: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class BayesDecision:
-    """The nodes' best decisions as `Source.truth` gives them."""
+    """The nodes' Bayes decisions, for `Source.truth`."""
 
     laws: tuple[Mixture, ...]
 
@@ -142,10 +144,10 @@ class BayesDecision:
         return self.laws[position].decide(points)
 
 
-#: Points from which the Bayes error is estimated; its standard error is then below 0.001.
+#: Number of points for the estimate of the Bayes error, whose standard error is then below 0.001.
 BAYES_SAMPLES = 100_000
 
-#: Points per node, and at least in all, from which the regions of equal probability are cut.
+#: Number of points per node, and minimum in total, for cutting regions of equal probability.
 REGION_SAMPLES, REGION_LEAST = 200, 20_000
 
 
@@ -155,9 +157,9 @@ class GaussianMixture:
 
     Class y is uniform and x given y ~ 1/modes sum_j N(mu_yj, variance_within I), mu_yj ~ N(theta_y, variance_between
     I). The theta_y lie equally spaced on a circle of the given radius in the first two inputs (with one input on
-    [-radius, radius]). The means mu are drawn from the seed, so every seed is a problem of its own difficulty: the
-    facts give its Bayes error, estimated from 100,000 points, with the standard error of the estimate. The defaults
-    are POLK's multidist (section 5), whose Bayes error is between 8% and far above, 30% in the median.
+    [-radius, radius]). The seed determines the means mu, so problems of different seeds differ in difficulty: the facts
+    give the Bayes error, estimated from 100,000 points, with its standard error. The defaults are POLK's multidist
+    (section 5), whose Bayes error is between 8% and far above, 30% in the median.
 
     Parameters
     ----------
@@ -234,9 +236,9 @@ class GaussianMixture:
             locations=locations,
         )
 
-    @lru_cache(maxsize=32)  # noqa: B019  the runs of a comparison, and what is tried before them, open equal streams
+    @lru_cache(maxsize=32)  # noqa: B019  the runs of a comparison and of its tuning open equal streams
     def _bayes_errors(self, nodes: int, seed: int, samples: int) -> tuple[tuple[str, float], ...]:
-        """Estimate the least errors on everybody's and, where classes differ between nodes, on the nodes' own data."""
+        """Estimate the Bayes errors on the pooled data and, if classes differ between nodes, on the nodes' own data."""
         means, deviation = self._means(seed), float(np.sqrt(self.variance_within))
         shares = np.full(self.classes, 1.0 / self.classes)
         own: tuple[tuple[str, float], ...] = ()
@@ -262,7 +264,7 @@ class GaussianMixture:
 
 
 def mean_bayes_error(laws: list[Mixture], seed: int, samples: int) -> float:
-    """Mean over the nodes of the least error on their own distribution, whose class probabilities they know."""
+    """Return the mean over the nodes of the Bayes error under their own distribution."""
     each = max(500, samples // len(laws))
     errors = [law.bayes_error(generator(seed, Role.STREAM, 2, node), each)[0] for node, law in enumerate(laws)]
     return float(np.mean(errors))
@@ -273,7 +275,7 @@ def mean_bayes_error(laws: list[Mixture], seed: int, samples: int) -> float:
 
 @dataclass(frozen=True)
 class Density:
-    """The law of events: a uniform part and Gaussians of equal weights, each cut off at the box and normalised."""
+    """Density of events: a uniform part and Gaussians of equal weight, each truncated to the box and normalised."""
 
     centers: Array  # (k, p)
     deviation: float
@@ -295,7 +297,7 @@ class Density:
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
-        """The standard normal distribution function at the box's ends, seen from each center, (k, p) each."""
+        """Return the Gaussian distribution functions of all centers at the ends of the box, (k, p) each."""
         return ndtr((self.low - self.centers) / self.deviation), ndtr((self.high - self.centers) / self.deviation)
 
     def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
@@ -321,7 +323,7 @@ class Density:
 
 @dataclass(frozen=True)
 class DensityTruth:
-    """The nodes' common density as `Source.truth` gives it."""
+    """The common density of the nodes, for `Source.truth`."""
 
     density: Density
 
@@ -330,18 +332,18 @@ class DensityTruth:
 
 
 class EventSource(SyntheticSource):
-    """One node's endless events, each with the target 1; it is tested on a grid over the box, without chance.
+    """One node's endless events, each with the target 1; the test points are a grid over the box.
 
-    The target of a test point is the number of events that it stands for, were one drawn for each test point: the
-    density times the volume of the box. So the mean loss is the expected one, and the mean squared error, the truth
-    being the density, is the integrated squared error over the volume of the box.
+    The target of a test point is the density times the volume of the box: the expected number of events in its cell if
+    there are as many events as test points. So the mean loss equals the expected loss, and the mean squared error, with
+    the density as truth, equals the integrated squared error divided by the volume of the box.
     """
 
     law: Density
 
     def _test_samples(self, samples: int) -> HeldOut:
         law = self.law
-        # The whole power, and no rounding error below it.
+        # The exact power, without a rounding error.
         side = max(1, int(self._held_out_count ** (1.0 / law.inputs) + 1e-9))
         grid = Grid(tuple(law.low.tolist()), tuple(law.high.tolist()), (side,) * law.inputs)
         truth = law.noise_free(grid.points, np.zeros(len(grid.points), dtype=np.int64))
@@ -360,7 +362,7 @@ class GaussianDensity:
     centers
         The Gaussians' means, one list of p coordinates each: [[0.3, 0.3], [0.7, 0.6]] are two in the plane.
     deviation
-        Their standard deviation > 0 in every direction. What lies outside the box is cut off.
+        Their standard deviation > 0 in every direction. They are truncated to the box.
     background
         The share in [0, 1] of events that are uniform on the box.
     low, high

@@ -1,4 +1,4 @@
-"""How a file is read when only its path is given: target, encoding, gaps, and columns that are no inputs."""
+"""Guess how to read a file from its path: target, encoding, gaps, and columns that are not inputs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kernelswarm.simulations.data.reading import AUTO, WINDOWS, NotUTF8
 from kernelswarm.simulations.data.rows import Rows, numbering, suspected_gaps
 
 TARGETS = {"y", "target", "label", "class"}
-"""What targets are called, in any case: the only column of such a name is one."""
+"""Usual names of targets, in lower case: the only column with such a name is the target."""
 
 MOST_CLASSES = 10
-"""Among so few different numbers a word may be one more class."""
+"""With at most this many distinct numbers in a column, a word may be a further class."""
 
 MOST_WORDS = 3
-"""Different words for gaps in a column of numbers, at most: "Ice" and "Eqp" of a frozen and of a broken gauge."""
+"""Maximum number of words for gaps in a column of numbers, such as "Ice" and "Eqp" for frozen and broken gauges."""
 
 
 NUMERIC = re.compile(r"(?!0+([-/.]0+)+( 0+(:0+)*)?$).*\d")
-"""Text with a digit, which is mistyped rather; 0000-00-00 is no day."""
+"""Text with a digit, probably a mistyped number; 0000-00-00 is not a date."""
 
 
 class Guess(NamedTuple):
@@ -36,12 +36,12 @@ class Guess(NamedTuple):
     file: File
     rows: Rows
     test: Rows | None
-    words: tuple[str, ...] = ()  # columns that hold too many words
-    empty: tuple[str, ...] = ()  # columns without a value
+    words: tuple[str, ...] = ()  # columns with too many words
+    empty: tuple[str, ...] = ()  # columns without values
     counters: tuple[str, ...] = ()  # columns that count the rows
 
     def without(self, names: Sequence[str]) -> Guess:
-        """Leave inputs out."""
+        """Return the guess without some inputs."""
         if not names:
             return self
         rows, file = self.rows, self.file
@@ -53,12 +53,12 @@ class Guess(NamedTuple):
 
 
 def guess(file: File) -> Guess:
-    """Read a file, and find what its keys leave open.
+    """Read a file, and guess the keys that are left open.
 
     Raises
     ------
     ValueError
-        Rows cannot be read, and nothing tells how they would be.
+        The rows cannot be read with any guess.
     """
     words: tuple[str, ...] = ()
     odd = dict(file.na_values) if isinstance(file.na_values, dict) else {}
@@ -69,10 +69,10 @@ def guess(file: File) -> Guess:
         if not 1 <= len(gaps) <= MOST_WORDS or error.column in odd or any(NUMERIC.match(gap) for gap in gaps):
             raise
         if error.others <= MOST_CLASSES:
-            raise  # a class, as in 1, X, 2, rather
+            raise  # probably a class, as in 1, X, 2
         found = guess(replace(file, na_values=odd | {error.column: gaps[0] if len(gaps) == 1 else gaps}))
         if any(found.rows.codes[shown(word)] < 2 for word in gaps):
-            raise  # mistyped, rather
+            raise  # probably mistyped
         return found
     except NoTarget as error:
         usual = [column for column in error.columns if column.lower() in TARGETS]
@@ -90,7 +90,7 @@ def guess(file: File) -> Guess:
         file = replace(file, drop=(*file.drop, *words))
         rows, test = file.read()
     codes = as_key(suspected_gaps(rows), odd)
-    if codes != file.na_values and (odd or not file.na_values):  # others are as the user says
+    if codes != file.na_values and (odd or not file.na_values):  # other codes are the user's
         file = replace(file, na_values=codes)
         rows, test = file.read()
     found = Guess(file, rows, test, words)
@@ -101,12 +101,12 @@ def guess(file: File) -> Guess:
 
 
 def _unasked(found: Guess, names: Sequence[str]) -> tuple[str, ...]:
-    """Return inputs that may be left out: columns that were not asked for, or none if no input would remain."""
+    """Return the inputs that may be left out: those not named by the user, or none if no input would remain."""
     return () if found.file.features or len(names) == len(found.rows.columns) else tuple(names)
 
 
 def _empty(rows: Rows) -> list[str]:
-    """Return the inputs with names that have no value in any row."""
+    """Return the named inputs without a value in any row."""
     if not are_names(rows.columns):
         return []
     gaps = are_gaps(rows.points)

@@ -1,4 +1,4 @@
-"""Arrays, data frames and dicts of Python as rows in memory: the equals of npz and parquet files."""
+"""In-memory data: arrays, data frames and dicts, treated like npz and parquet files."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ from kernelswarm.simulations.data.typed_tables import read_table
 if TYPE_CHECKING:
     import pyarrow
 
-# Data that lie in memory, and what tells them from others: the rows of a file that need not be there yet.
+# In-memory data with a checksum of their content, and the files that they are written to.
 
 NAME, TEST_NAME = "data", "test"
-"""What messages call rows in memory, and those to be measured on."""
+"""Names of in-memory rows and test rows in messages."""
 
 
 class Held(Protocol):
-    """Data in memory, as files would hold them."""
+    """In-memory data, in the form of a file."""
 
     @property
     def path(self) -> Path:
-        """The file that they are written to, in a folder."""
+        """The name of the file for the data, in a folder."""
         ...
 
     @property
     def test_path(self) -> Path | None:
-        """The file with the test rows, where they have one of their own."""
+        """The name of a separate file for the test rows, or None."""
         ...
 
     @property
     def contents(self) -> str:
-        """How many rows and columns there are, with their SHA-256."""
+        """Describe the data by the numbers of rows and columns and the SHA-256."""
         ...
 
     def rows(self, columns: Columns) -> tuple[Rows, Rows | None]:
-        """Return the rows and, where there are some, the test rows; ValueError where they are refused."""
+        """Return the rows, and the test rows if there are any; raises ValueError for invalid rows."""
         ...
 
     def write(self, folder: Path) -> None:
-        """Write them into a folder."""
+        """Write the data into a folder."""
         ...
 
 
 class _Described(ABC):
-    """What is equal where its contents are."""
+    """Data that are compared by content."""
 
     @property
     @abstractmethod
@@ -79,14 +79,14 @@ class _Described(ABC):
 
 @dataclass(frozen=True, eq=False)
 class HeldArrays(_Described):
-    """Arrays x (n, p) and y (n,) or (n, q), perhaps node (n,), x_test, y_test and node_test, as in an npz file.
+    """Arrays x (n, p), y (n,) or (n, q), and optionally node (n,), x_test, y_test and node_test, as in an npz file.
 
     Parameters
     ----------
     arrays
-        By name; nobody writes to them any more.
+        The arrays by name, which must not be modified.
     name
-        What messages call them.
+        Their names in messages.
     """
 
     arrays: Mapping[str, AnyArray]
@@ -114,14 +114,14 @@ class HeldArrays(_Described):
 
 @dataclass(frozen=True, eq=False)
 class HeldTable(_Described):
-    """A table with named columns, and perhaps one with test rows, as in parquet files.
+    """A table with named columns, and optionally a table of test rows, as in parquet files.
 
     Parameters
     ----------
     table, test
         Arrow tables.
     name, test_name
-        What messages call them.
+        Their names in messages.
     """
 
     table: pyarrow.Table
@@ -162,12 +162,12 @@ def read_npz_whole(key: str, path: Path) -> HeldArrays:
 
 
 def read_parquet_whole(files: Sequence[tuple[str, Path]]) -> HeldTable:
-    """Read all columns of one parquet file, or of two, the second with test rows.
+    """Read all columns of a parquet file, and optionally of a second file with test rows.
 
     Raises
     ------
     ValueError
-        One is none.
+        A file is not a parquet file.
     """
     names = [call(key, path) for key, path in files]
     tables = [read_table(name, path, "parquet") for name, (_, path) in zip(names, files, strict=True)]
@@ -175,11 +175,11 @@ def read_parquet_whole(files: Sequence[tuple[str, Path]]) -> HeldTable:
 
 
 FILES = (HeldArrays.FILE, HeldTable.FILE)
-"""The files that data in memory are written to, one or the other."""
+"""The possible files for in-memory data."""
 
 
 def read_held(folder: Path, file: str) -> Held:
-    """Return the data that a run has left in its folder, in one of ``FILES``; ValueError where they are damaged."""
+    """Return the data in a run folder, from one of ``FILES``; raises ValueError for damaged files."""
     if file == HeldArrays.FILE:
         return replace(read_npz_whole("path", folder / file), name=NAME)
     files = [("path", folder / name) for name in (HeldTable.FILE, HeldTable.TEST_FILE)]
@@ -188,7 +188,7 @@ def read_held(folder: Path, file: str) -> Held:
 
 
 def contents_of_arrays(arrays: Mapping[str, AnyArray]) -> str:
-    """Say what arrays hold: how many rows and columns, and the SHA-256 of their names, types, shapes and values."""
+    """Describe arrays by their rows, columns, and the SHA-256 of names, types, shapes and values."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -200,7 +200,7 @@ def contents_of_arrays(arrays: Mapping[str, AnyArray]) -> str:
 
 
 def contents_of_tables(tables: list[pyarrow.Table]) -> str:
-    """Say what tables hold, the test rows after the others: rows, columns, and the SHA-256 of names and values."""
+    """Describe tables, test rows last, by their rows, columns, and the SHA-256 of names and values."""
     digest = hashlib.sha256()
     for table in tables:
         for name, column in zip(table.column_names, table.columns, strict=True):
@@ -214,7 +214,7 @@ def contents_of_tables(tables: list[pyarrow.Table]) -> str:
 
 
 def require_contents(wanted: str, found: str, name: str) -> None:
-    """Refuse data that are not those asked for; raises ValueError."""
+    """Raise a ValueError if the content of data differs from the required one."""
     if wanted and wanted != found:
         raise RefusedKey(
             "contents",
@@ -223,7 +223,7 @@ def require_contents(wanted: str, found: str, name: str) -> None:
 
 
 def _bytes(array: AnyArray) -> Any:
-    """Return the bytes of a contiguous array without a copy; of objects, which are refused later, their words."""
+    """Return the bytes of a contiguous array without a copy, or the text of objects, which raise an error later."""
     return repr(array).encode() if array.dtype.hasobject else array.reshape(-1).view(np.uint8).data
 
 
@@ -246,30 +246,30 @@ Names = str | Sequence[str]
 def from_python(
     data: Any, test: Any = None, target: Names | None = None, node: str | None = None
 ) -> tuple[Held, dict[str, Any]]:
-    """Take data out of Python's objects.
+    """Convert arrays, frames or dicts to in-memory data of a stream.
 
     Parameters
     ----------
     data
-        Arrays (X, y) or (X, y, node), where X may be a frame; such a pair, or a frame, for each node, in a dict by the
-        nodes' names, or pairs in a list; a dict of arrays x, y and perhaps node, x_test, y_test, node_test, such as
-        ``numpy.load`` gives; or a frame: of pandas, polars or pyarrow, or a dict of columns.
+        One of: arrays (X, y) or (X, y, node), where X may also be a frame; a dict from nodes' names to pairs (X, y) or
+        frames; a list of pairs, one for each node; a dict of arrays x, y and optionally node, x_test, y_test,
+        node_test, such as ``numpy.load`` returns; a frame of pandas, polars or pyarrow; a dict of columns.
     test
-        Rows to be measured on, of the same kind.
+        Test rows, of the same kind.
     target, node
-        Columns of a frame: the targets, and the node of each row.
+        Names of the columns of a frame with the targets, and with the node of each row.
 
     Returns
     -------
     Held
-        A copy of the data. Rows of a frame and of series beside it, or of a dict of series, are those of one index.
+        A copy of the data. The rows of frames and series are aligned by index.
     dict
-        What the keys target and node_column of the stream "file" have to be.
+        The keys target and node_column for the stream "file".
 
     Raises
     ------
     ValueError
-        The data have another form; the message describes them and gives the remedy.
+        The data have an unknown form; the message describes the data and gives the remedy.
     """
     target, node = _text(target), _text(node)
     if target is not None and not isinstance(target, str | Sequence):
@@ -301,12 +301,12 @@ def from_python(
 
 
 def _text(name: Any) -> Any:
-    """Return a column's name as text where it is a number, as pandas numbers columns."""
+    """Return the name of a column, as text if it is a number of pandas."""
     return str(name) if isinstance(name, int | np.integer) and not isinstance(name, bool) else name
 
 
 def _pieces(data: Any, name: str) -> Sequence[Any] | None:
-    """Return X, y and perhaps the nodes, where they are given one by one."""
+    """Return X, y and optionally the nodes if data is a tuple or list of these, else None."""
     if not isinstance(data, tuple | list):
         return None
     if len(data) not in (2, 3):
@@ -315,7 +315,7 @@ def _pieces(data: Any, name: str) -> Sequence[Any] | None:
 
 
 def _of_all_nodes(data: Any, name: str) -> Any:
-    """Return the rows of all nodes together where each node has its own, (X, y) or a frame; other data as they are."""
+    """Concatenate the nodes' own rows, (X, y) or frames; other data are returned as they are."""
     own = dict(enumerate(data)) if isinstance(data, list) and len(data) > 1 else data
     if not isinstance(own, Mapping) or not own:
         return data
@@ -341,7 +341,7 @@ def _of_all_nodes(data: Any, name: str) -> Any:
 
 
 def _with_levels(data: Any, target: Names | None, node: str | None) -> Any:
-    """Return a frame of pandas with the levels of its index as columns that are asked for by their names."""
+    """Return a pandas frame in which index levels requested by name are columns."""
     levels = getattr(getattr(data, "index", None), "names", None)
     if levels is None or not hasattr(data, "reset_index") or not hasattr(data, "columns"):
         return data
@@ -351,12 +351,12 @@ def _with_levels(data: Any, target: Names | None, node: str | None) -> Any:
 
 
 def _first(rows: Sequence[Any]) -> Any:
-    """Return X of a pair where it is an array; frames and ragged lists are none."""
+    """Return X of a pair if it is an array or a list."""
     return rows[0] if isinstance(rows[0], np.ndarray) else np.array(rows[0], object) if isinstance(rows[0], list) else 0
 
 
 def _names(own: Mapping[Any, Any]) -> AnyArray:
-    """Return the nodes' names as an array: of whole numbers where all are, of text otherwise."""
+    """Return the nodes' names as an array of whole numbers if all are, else of text."""
     called = names_of(list(own))
     if len(set(called)) < len(own):
         raise ValueError(f"{NAME}: {same_names(list(own))}, and they are nodes of the same name: rename one of them")
@@ -374,7 +374,7 @@ def _columns(shape: tuple[int, ...]) -> str:
 
 
 def _stacked(own: Mapping[Any, Any], name: str) -> pyarrow.Table:
-    """Return the frames of all nodes as one table with the column ``node``."""
+    """Concatenate the frames of all nodes into one table with the column ``node``."""
     import pyarrow
 
     tables = []
@@ -403,7 +403,7 @@ def _arrays(pieces: Sequence[Any], ending: str) -> dict[str, AnyArray]:
 
 
 def _array(name: str, values: Any) -> AnyArray:
-    """Copy an array, so that later changes by the caller do not reach the training data."""
+    """Copy an array, so that the caller's later changes do not affect the training data."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")
     same = same_names(values) if isinstance(values, list | tuple) else ""
@@ -420,7 +420,7 @@ def _array(name: str, values: Any) -> AnyArray:
 
 
 def _by_column(data: Any) -> Any:
-    """Take arrays (X, y) or (X, y, node) apart where X holds text, times or objects: each of its columns is its own."""
+    """Split arrays (X, y) or (X, y, node) into columns if X has text, times or objects."""
     if not isinstance(data, tuple | list) or len(data) not in (2, 3) or is_frame(data[0]):
         return data
     x = together(data[0])
@@ -433,7 +433,7 @@ def _by_column(data: Any) -> Any:
 def _table(
     data: Any, name: str, target: Names | None, node: str | None
 ) -> tuple[pyarrow.Table, Names | None, str | None]:
-    """Make an Arrow table of a frame, perhaps with targets and nodes beside it, and say what these are called."""
+    """Return a frame, with targets and nodes if given, as an Arrow table, with the target and node columns."""
     pieces = _pieces(data, name)
     if pieces is None:
         if not is_frame(data):
@@ -455,7 +455,7 @@ def _table(
 
 
 def _joined(columns: Mapping[str, Any], name: str, frame: Any) -> pyarrow.Table:
-    """Make a table of columns whose rows belong together, with the metadata of an Arrow table."""
+    """Make a table of aligned columns, with the metadata of an Arrow table."""
     import pyarrow
 
     table = pyarrow.table(arrow(in_step(columns, name), name))
@@ -471,6 +471,6 @@ def _joined(columns: Mapping[str, Any], name: str, frame: Any) -> pyarrow.Table:
 
 
 def _called(values: Any, default: str) -> str:
-    """Return a series' name; arrays have no name."""
+    """Return the name of a series, or the default for arrays."""
     name = getattr(values, "name", None)
     return default if name is None else str(name)

@@ -1,4 +1,4 @@
-"""The refusal of a few entries in a column of text that do not fit the others."""
+"""Errors for a few entries in a column of text that do not fit the others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kernelswarm.simulations.data.csv_dialect import THOUSANDS
 from kernelswarm.simulations.data.text import Entries, Mark, Unlike, looks_numeric, no_truths, odd_among, odd_ones
 from kernelswarm.simulations.data.times import is_called_by_time, of_text
 
-#: A number such as 120,43 or -1,5e-3, as most of Europe writes it.
+#: A number with a decimal comma, such as 120,43 or -1,5e-3.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
-#: A number such as 1.234.567, as most of Europe writes it.
+#: A number with points between thousands, such as 1.234.567.
 POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}(,\d*)?")
 
 NO_NUMBER = "not a number"
@@ -28,11 +28,11 @@ LEAVE_OUT = "correct it, or leave the column out with stream.drop"
 """The remedy for an input."""
 
 FEW = 5
-"""Words that are named in a remedy, at most."""
+"""Maximum number of words named in a remedy."""
 
 
 class OddWords(ValueError):
-    """The refusal of odd ``words`` of a ``column`` with so many different ``others``."""
+    """Raised for odd ``words`` of a ``column`` with ``others`` other distinct entries."""
 
     def __init__(self, text: str, column: str, words: tuple[str, ...], others: int) -> None:
         super().__init__(text)
@@ -49,20 +49,20 @@ class Odd(NamedTuple):
 
 
 def odd_in(found: Entries, mark: Mark = "", wanted: CodedColumn | None = None, name: str = "") -> Odd:
-    """Return the words of a column that are not what most or all have to be.
+    """Return the words of a column that differ in kind from most others or from the required kind.
 
-    Without such a majority the odd words are all that are no numbers, or else all.
+    Without a majority, the odd words are the non-numbers; if there are none, all words.
 
     Parameters
     ----------
     found : Entries
-        The words of the column, odd ones included.
+        All words of the column.
     mark : {"", ".", ","}
-        What stands before fractions, where that is known.
+        The decimal mark, if known.
     wanted
-        What they have to be, where that is known.
+        The required kind, if known.
     name
-        What the column is called.
+        The name of the column.
     """
     words, counts = found.words, found.counts
     kind = None if wanted is None else wanted.kind
@@ -75,7 +75,7 @@ def odd_in(found: Entries, mark: Mark = "", wanted: CodedColumn | None = None, n
     elif unlike is None:
         unlike = Unlike(odd_ones(words, mark, counts), HELD["number"])
     odd = unlike.odd
-    if not odd.any():  # 1,234 among others may be one of two numbers
+    if not odd.any():  # 1,234 may be one of two numbers
         odd = np.array([not is_number(word) for word in words], dtype=np.bool_)
     odd = odd if odd.any() else ~odd
     row, place = min((int(found.rows[place]), int(place)) for place in np.flatnonzero(odd))
@@ -91,14 +91,14 @@ def odd_in(found: Entries, mark: Mark = "", wanted: CodedColumn | None = None, n
 
 
 def refusal(name: str, column: str, odd: Odd, found: Entries, is_target: bool, cure: str = "") -> OddWords:
-    """Return the refusal of a few words of a column, with the remedies, or with the ``cure`` alone."""
+    """Return the error for a few words of a column, with remedies, or with the ``cure`` alone."""
     text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}{odd.what} ({COUNTING})"
     usual = remedy(odd.word, is_target)
     others = len(found.words) - len(odd.words)
     words = odd.words if len(odd.words) <= FEW and not any(map(str.isdigit, "".join(odd.words))) else (odd.word,)
     named = ", ".join(map(shown, words))
     them, stand = ("it", "it stands") if len(words) == 1 else ("them", "they stand")
-    # A number may well be measured in another column.
+    # A number may be an ordinary value of another column.
     codes = toml({column: list(words)}) if any(map(looks_numeric, words)) else f"[{named}]"
     gap = f", or name {them} in stream.na_values = {codes} if {stand} for a gap" if others else ""
     may_name = gap and usual == LEAVE_OUT and len(odd.words) > 1
@@ -107,7 +107,7 @@ def refusal(name: str, column: str, odd: Odd, found: Entries, is_target: bool, c
 
 
 def remedy(value: Any, is_target: bool) -> str:
-    """What to do about a value that is not a number."""
+    """Return the remedy for a value that is not a number."""
     if isinstance(value, str) and THOUSANDS.fullmatch(value.strip()):
         return (
             'set stream.decimal = "." if the commas part thousands, as in 1,234 for 1234, or "," if they stand before '
@@ -123,7 +123,7 @@ def remedy(value: Any, is_target: bool) -> str:
 
 
 def first_word(values: Sequence[Any]) -> tuple[int, Any]:
-    """Row, from 1, and value of the first entry that is not a number; the first of all where every one is."""
+    """Return row, from 1, and value of the first entry that is not a number, or of the first entry if all are."""
     for row, value in enumerate(values, start=1):
         if value is not None and not is_number(value):
             return row, value
@@ -131,12 +131,12 @@ def first_word(values: Sequence[Any]) -> tuple[int, Any]:
 
 
 def is_dressed(text: str) -> bool:
-    """Tell whether text is a number with a mark between thousands, or a percent sign."""
+    """Tell whether text is a number with thousands separators or a percent sign."""
     return looks_numeric(text) and not is_number(text)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a field of a table can be read as a number."""
+    """Tell whether a field of a table can be read as a number."""
     try:
         float(value)
     except (TypeError, ValueError):

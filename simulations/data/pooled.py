@@ -1,4 +1,4 @@
-"""The samples of all nodes in one place: for the centralized learner, late and lossy too, and flooded to every node."""
+"""Sources that join the samples of all nodes: for the centralized learner, over unreliable links, and for flooding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source, f
 class PooledSource:
     """The samples of several sources in one sequence: a mini-batch of each source in turn, round after round.
 
-    A source whose data is used up is passed over, so that the sequence has no gaps.
+    Sources whose data is used up are skipped, so that the sequence has no gaps.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ class PooledSource:
 
     def _begin(self) -> None:
         """Start a round in which no sample has been drawn yet."""
-        saved = all(hasattr(source, "state") for source in self.sources)  # one of a user's own may have none
+        saved = all(hasattr(source, "state") for source in self.sources)  # a user's source may have none
         self._before: dict[str, Any] | None = self._states() if saved else None
         self._waiting: tuple[Array, Array] | None = None
-        self._handed_out = 0  # of the samples that wait
+        self._handed_out = 0  # number of returned samples of this round
 
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return the next ``count`` samples, (count, p) and (count, q); fewer when all data is used up."""
@@ -66,7 +66,7 @@ class PooledSource:
         return freeze(np.concatenate([x for x, _ in pieces])), freeze(np.concatenate([y for _, y in pieces]))
 
     def _round(self) -> tuple[Array, Array]:
-        """Return the samples of the round that is being handed out; none where all data is used up."""
+        """Return the samples of the current round; empty if all data is used up."""
         if self._waiting is None:
             drawn = [source.draw(self.batch_size) for source in self.sources]
             self._waiting = _joined(drawn)
@@ -80,12 +80,12 @@ class PooledSource:
         return pool([source.held_out(samples) for source in self.sources], None)
 
     def state(self) -> dict[str, Any]:
-        """Return the states of the nodes' sources before the round, and how much of it has been handed out."""
+        """Return the states of the nodes' sources before the round, and the number of returned samples of the round."""
         before = self._states() if self._before is None else self._before
         return {**before, "handed_out": self._handed_out}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state` was taken."""
+        """Continue from a :meth:`state`."""
         for place, source in enumerate(self.sources):
             source.restore(state[str(place)])
         self._begin()
@@ -93,12 +93,12 @@ class PooledSource:
 
 
 def members(nodes: int, limit: int) -> list[int]:
-    """Return the places of the nodes whose held-out data is pooled: all, or ``limit`` evenly spaced ones."""
+    """Return the places of all nodes, or of ``limit`` evenly spaced nodes."""
     return list(range(nodes)) if nodes <= limit else [nodes * place // limit for place in range(limit)]
 
 
 def pooled_samples(source: Source, samples: int, limit: int) -> HeldOut:
-    """Return the held-out data of the nodes together, after ``samples`` draws of each that has so many."""
+    """Return the pooled held-out data of the nodes after ``samples`` draws each."""
     sets = []
     for place in members(len(source.nodes), limit):
         drawn = samples if source.lengths is None else min(samples, source.lengths[place])
@@ -107,7 +107,7 @@ def pooled_samples(source: Source, samples: int, limit: int) -> HeldOut:
 
 
 def pool(sets: Sequence[HeldOut], limit: int | None) -> HeldOut:
-    """Join held-out sets into one; over ``limit`` rows, an even and evenly spaced share of each that has some."""
+    """Join held-out sets; beyond ``limit`` rows, take the same number of evenly spaced rows from each non-empty set."""
     sets = [held_out for held_out in sets if len(held_out.points)] or sets[:1]
     total = sum(len(held_out.points) for held_out in sets)
     if limit is not None and total > limit:
@@ -132,23 +132,23 @@ def _thin(held_out: HeldOut, share: int) -> HeldOut:
 
 @lru_cache(maxsize=64)
 def _even(size: int, share: int) -> Integers:
-    """Return the places of ``share`` rows among so many: the same ones for most of thousands of nodes."""
+    """Return ``share`` evenly spaced places among ``size`` rows; cached, since most nodes have equal sizes."""
     kept: Integers = np.linspace(0, size - 1, share).round().astype(np.int64)
     return kept
 
 
-# The stream of the centralized learner where samples may be lost or late on their way to it.
+# The stream of the centralized learner if samples may be lost or late.
 
 
 CENTRE = 2**32 - 2
-"""In place of the label of the one learner in the keys of links."""
+"""The label of the one learner in the keys of links."""
 
 POINTS, TARGETS = 0, 2
-"""The stages of the random numbers that distort a message."""
+"""Stages of the random numbers that distort messages."""
 
 
 class Traffic(NamedTuple):
-    """What became of the messages to the one learner since the first round."""
+    """Numbers of sent, delivered, lost and late messages to the one learner since the first round."""
 
     messages: int
     delivered: int
@@ -159,24 +159,24 @@ class Traffic(NamedTuple):
 
 
 def links_of(labels: Sequence[int]) -> EdgeFacts:
-    """Return the facts about the nodes' links to the one learner: neither distances nor attributes."""
+    """Return the nodes' links to the one learner, without distances and attributes."""
     ends = np.array(labels, dtype=np.int64)
     return EdgeFacts(np.full(len(ends), CENTRE), ends, None, ({},) * len(ends))
 
 
 def sample_bytes(inputs: int, targets: int, classes: bool, batch_size: int, bits: int) -> float:
-    """Compute the bytes of a message of so many samples; classes are sent as they are."""
+    """Compute the bytes of a message with ``batch_size`` samples; classes are sent exactly."""
     if classes and bits != EXACT:
         return bytes_of(batch_size * inputs, 0, 0, 1, bits) + 8.0 * batch_size * targets
     return bytes_of(batch_size * inputs, batch_size * targets, 0, 2, bits)
 
 
 class TravellingSamples:
-    """The samples of several sources, each sent over a link of its own to the one learner.
+    """The samples of several sources, each of which sends them over its own link to the one learner.
 
-    A node that is awake draws its mini-batch and sends it in one message. What is lost, or older than ``max_age``, is
-    never learned from. In each round the learner takes, node by node, the mini-batch that arrived first and waits;
-    where none does, it takes none. A node whose link is busy sends nothing, and that mini-batch is gone.
+    An awake node draws its mini-batch and sends it in one message. The learner never learns from lost messages and from
+    messages older than ``max_age``. In each round it takes from each node the waiting mini-batch that arrived first, if
+    there is one. If a node's link is busy, its mini-batch is discarded.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class TravellingSamples:
     labels : sequence of int
         The nodes' labels, sorted.
     conditions : Conditions
-        Links and clock. Edges that come and go, and triggers, concern neighbours alone.
+        Links and clock. Changing edges and triggers have no effect here.
 
     Raises
     ------
@@ -206,20 +206,20 @@ class TravellingSamples:
         # Keys of the links' losses are (CENTRE, node); distortions of numbers have other keys.
         self._keys = keys_of(*conditions.key, self._labels, np.full(len(labels), CENTRE)).tolist()
         self._initial = [node.state() for node in self.sources]
-        self._ahead: Realization | None = self._realization()  # which refuses links that need what there is not
+        self._ahead: Realization | None = self._realization()  # an error for unsuited links
         self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the realization out: its arrays change, and what travels between processes may arrive read-only."""
+        """Leave out the realization: its arrays change, and arrays sent between processes may be read-only."""
         return {**self.__dict__, "_ahead": None}
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the arrivals on as many links, in turn, as there are mini-batches in ``count``."""
+        """Return the arrivals from the next ``count`` / batch_size links, in turn."""
         pieces = [self._next() for _ in range(count // self.batch_size)]
         return _joined(pieces)
 
     def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
-        """Return the samples of so many draws, concatenated, and the number of samples of each draw, (draws,)."""
+        """Return the concatenated samples of several draws, and the number of samples of each draw, (draws,)."""
         found = [self.draw(count) for _ in range(draws)]
         return *_joined(found), np.array([len(each) for each, _ in found], dtype=np.int64)
 
@@ -231,7 +231,7 @@ class TravellingSamples:
         return {"asked": self._asked}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state` was taken, by drawing and sending all samples again."""
+        """Continue from a :meth:`state`, by drawing and sending all samples again."""
         for source, initial in zip(self.sources, self._initial, strict=True):
             source.restore(initial)
         self._begin()
@@ -239,7 +239,7 @@ class TravellingSamples:
             self._next()
 
     def traffic(self, rounds: int) -> Traffic:
-        """Count the messages sent in the first ``rounds`` rounds, and how many had arrived, were lost or under way."""
+        """Count the messages that were sent, delivered, lost and late in the first ``rounds`` rounds."""
         realization, links = self._realization(), self._conditions.links
         nodes, size = len(self._labels), self.batch_size
         left = np.full(nodes, np.iinfo(np.int64).max) if self._lengths is None else np.array(self._lengths)
@@ -261,7 +261,7 @@ class TravellingSamples:
 
     @property
     def conditions(self) -> Conditions:
-        """Links and clock, as they are on the way to the one learner."""
+        """The links and the clock between the nodes and the one learner."""
         return self._conditions
 
     def _bytes(self, bits: int) -> float:
@@ -271,8 +271,8 @@ class TravellingSamples:
         return Realization(self._conditions, self._labels, links_of(self._labels.tolist()))
 
     def _begin(self) -> None:
-        self._asked = 0  # mini-batches, of the whole run
-        # Of each link: the rounds in which messages arrive, those in which they were sent, and the samples.
+        self._asked = 0  # number of mini-batches drawn in the run
+        # For each link, the messages under way: round of arrival, round of sending, samples.
         self._waiting: list[list[tuple[int, int, Array, Array]]] = [[] for _ in self.sources]
 
     def _next(self) -> tuple[Array, Array]:
@@ -289,7 +289,7 @@ class TravellingSamples:
         return first[2], first[3]
 
     def _send(self, now: int) -> None:
-        """Let every node that is awake draw and send."""
+        """Draw and send the mini-batch of every awake node."""
         if self._ahead is None:
             self._ahead = self._realization()
         place = self._ahead.look(now)
@@ -312,16 +312,16 @@ class TravellingSamples:
         return points, targets
 
 
-# The stream of a node to which the samples of all nodes travel, hop by hop over a tree.
+# The stream of a node that receives the samples of all nodes, hop by hop over a tree.
 
 ENDLESS = 2**62
-"""In place of the length of a stream without an end."""
+"""The length of an endless stream."""
 
 
 class FloodedSource:
-    """A node's own samples and the samples that arrive from others: in each round a mini-batch of each node in turn.
+    """A node's own samples and arriving samples of others: in each round one mini-batch of each node in turn.
 
-    A sample drawn h hops away arrives h rounds later. A node from which nothing arrives has an empty mini-batch.
+    A sample drawn h hops away arrives h rounds later. If nothing arrives from a node, its mini-batch is empty.
 
     Parameters
     ----------
@@ -330,17 +330,17 @@ class FloodedSource:
     origins : sequence of int
         The places of the nodes whose samples arrive, the node itself first.
     hops : sequence of int
-        How far away each is.
+        The distance of each origin, in hops.
     batch_size : int
         b, the samples of each node in a round.
     steps : int
-        The mini-batches in a round, at least as many as origins: behind those there are empty ones.
+        Number of mini-batches in a round, at least the number of origins; the surplus mini-batches are empty.
     degree : int
-        The edges of the tree at the node.
+        The node's degree in the tree.
     share : float
-        The share of samples that travel.
+        The share of samples that are forwarded.
     keys : Array
-        (n, 2) two 32-bit words of each origin, which decide on its samples.
+        Two 32-bit words (n, 2) of each origin, which determine its forwarded samples.
     """
 
     def __init__(
@@ -360,39 +360,40 @@ class FloodedSource:
         self._lengths = [ENDLESS if source.lengths is None else source.lengths[place] for place in origins]
         self._share, self._keys = share, keys
         self._nothing = np.zeros((0, source.inputs)), np.zeros((0, source.targets))
-        self._asked = 0  # mini-batches
+        self._asked = 0  # number of mini-batches drawn
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return as many mini-batches as there are in ``count``."""
+        """Return the samples of the next ``count`` / batch_size mini-batches."""
         points, targets, _ = self.draw_each(count // self.batch_size, self.batch_size)
         return points, targets
 
     def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
-        """Return so many mini-batches, one behind the other, and how many samples each has, (draws,)."""
+        """Return the concatenated samples of several draws, and the number of samples of each, (draws,)."""
         pieces = [self._nothing, *(self._next() for _ in range(draws))]
         return *_joined(pieces), np.array([len(each) for each, _ in pieces[1:]], dtype=np.int64)
 
     def held_out(self, samples: int) -> HeldOut:
-        """Return the node's own held-out data when it has learned from so many samples of all nodes."""
+        """Return the node's own held-out data after ``samples`` draws from all nodes."""
         most = min(self._lengths[0], samples)
         rounds = bisect_left(range(-(-most // self.batch_size)), samples, key=lambda t: sum(self._learned(t)))
         return self._sources[0].held_out(min(most, rounds * self.batch_size))
 
     def scalars_sent(self, rounds: int) -> int:
-        """Count the numbers that the node has sent in so many rounds: samples go over all edges but that they came by.
+        """Count the numbers that the node has sent in the first ``rounds`` rounds.
 
-        Its own go over all.
+        The node sends its own samples over all edges, and other samples over all edges except the edge of their
+        arrival.
         """
         own, *others = (self._kept(k, 0, count) for k, count in enumerate(self._drawn(rounds)))
         samples = own * self._degree + sum(others) * (self._degree - 1)
         return samples * sum(each.shape[1] for each in self._nothing)
 
     def state(self) -> dict[str, Any]:
-        """Return the states of the sources, and how many mini-batches have been asked for."""
+        """Return the states of the sources, and the number of drawn mini-batches."""
         return {"asked": self._asked, **{str(k): source.state() for k, source in enumerate(self._sources)}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state` was taken."""
+        """Continue from a :meth:`state`."""
         self._asked = int(state["asked"])
         for k, source in enumerate(self._sources):
             source.restore(state[str(k)])
@@ -410,28 +411,28 @@ class FloodedSource:
         return points, targets
 
     def _drawn(self, rounds: int) -> list[int]:
-        """Return how many samples each origin had drawn when those left that have arrived after so many rounds."""
+        """Return the number of samples of each origin that can have arrived after ``rounds`` rounds."""
         each = zip(self._hops, self._lengths, strict=True)
         return [min(max(rounds - hops, 0) * self.batch_size, length) for hops, length in each]
 
     def _learned(self, rounds: int) -> list[int]:
-        """Return how many samples of each origin the node has learned from after so many rounds."""
+        """Return the number of samples of each origin that the node has learned from after ``rounds`` rounds."""
         own, *others = self._drawn(rounds)
         return [own, *(self._kept(k, 0, count) for k, count in enumerate(others, 1))]
 
     def _kept(self, k: int, first: int, end: int) -> int:
-        """Return how many of some samples of an origin travel."""
+        """Return the number of forwarded samples among the samples ``first`` to ``end`` of an origin."""
         return end - first if self._share == 1.0 else int(self._chosen(k, first, end).sum())
 
     def _chosen(self, k: int, first: int, end: int) -> Booleans:
-        """Return which of them do."""
+        """Tell which of these samples are forwarded."""
         one, other = self._keys[k].tolist()
         return _below(self._share, one, other, first, end)
 
 
 @cached_njit
 def _below(share: float, one: int, other: int, first: int, end: int) -> Booleans:
-    """Return whether the numbers of a key at some places are below a share, (end - first,)."""
+    """Tell which uniform numbers of a key, at the places ``first`` to ``end``, are below a share, (end - first,)."""
     found = np.empty(end - first, dtype=np.bool_)
     for place in range(first, end):
         found[place - first] = uniform(one, other, place) < share

@@ -1,4 +1,4 @@
-"""What all readers of files share: finding the file, opening it compressed or not, and choosing columns."""
+"""Common parts of all readers: finding a file, opening it with or without compression, and choosing columns."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ GZIP = b"\x1f\x8b"
 
 
 def call(key: str, path: Path) -> str:
-    """How messages name a file: its key and value."""
-    return f"{key} = {json.dumps(str(path), ensure_ascii=False)}"  # in full, however long
+    """Return the name of a file in messages: its key and value."""
+    return f"{key} = {json.dumps(str(path), ensure_ascii=False)}"  # never shortened
 
 
 def find(key: str, path: Path, parts: str = "") -> Path:
-    """Path of a file that exists, can be read and is not empty, with ~ expanded.
+    """Return the path of a readable, non-empty file, with ~ expanded.
 
-    Where ``parts`` says how their names end, a folder of such files is one, too.
+    If ``parts`` is given, a folder with files of this ending is also accepted.
 
     Raises
     ------
     ValueError
-        If it is not so; the text starts with the key and offers the nearest name in the folder.
+        There is no such file; the message starts with the key and proposes the most similar name in the folder.
     """
     name = call(key, path)
     path = path.expanduser()
@@ -52,7 +52,7 @@ def find(key: str, path: Path, parts: str = "") -> Path:
 
 
 def missing(name: str, path: Path) -> str:
-    """What to say about a file that does not exist: the folder that is missing too, or the nearest name in it."""
+    """Return the message about a missing file: with its missing folder, or with the most similar name in the folder."""
     folder = path.parent
     if not str(path).isprintable():
         return (
@@ -74,12 +74,12 @@ def missing(name: str, path: Path) -> str:
 
 @contextmanager
 def binary(name: str, path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, uncompressed where its first bytes say that it is gzip.
+    """Open a file for reading bytes; files that begin like gzip are uncompressed.
 
     Raises
     ------
     ValueError
-        If the compressed data turns out to be damaged while it is read.
+        The compressed data is damaged.
     """
     with path.open("rb") as plain:
         compressed = plain.read(2) == GZIP
@@ -91,21 +91,21 @@ def binary(name: str, path: Path) -> Iterator[IO[bytes]]:
 
 
 def shorten(error: Exception, length: int = 160) -> str:
-    """Message of a library on one line, at most ``length`` characters, without bytes that a terminal cannot show."""
+    """Return a library's message as one line of at most ``length`` characters, without unprintable bytes."""
     text = " ".join(str(error).split()).replace("\N{REPLACEMENT CHARACTER}", "?")
     text = "".join(letter for letter in text if letter.isprintable())
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def check_names(name: str, key: str, wanted: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse columns that the file does not have."""
+    """Raise an error for columns that the file does not have."""
     for column in wanted:
         if column not in known:
             raise RefusedKey(key, f"= {shown(column)} is not a column of {name}{choices(column, known)}")
 
 
 def column_numbers(name: str, columns: Sequence[str | int], count: int) -> list[int]:
-    """Check split columns that are numbers of input columns 0..count-1, for data whose columns have no names."""
+    """Check the numbers of split columns, 0..count-1, for data with unnamed columns."""
     for column in columns:
         if not isinstance(column, int) or not 0 <= column < count:
             raise RefusedKey(
@@ -115,12 +115,12 @@ def column_numbers(name: str, columns: Sequence[str | int], count: int) -> list[
     return [int(column) for column in columns]
 
 
-# The text of a table in UTF-8, whatever it was written in.
+# Conversion of text to UTF-8.
 
 AUTO = "auto"
 BLOCK = 2**20  # bytes
 
-#: Byte order marks of these encodings; longer marks first, since one begins with a shorter one.
+#: Byte order marks; longer marks first, since one begins with a shorter mark.
 MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -129,23 +129,23 @@ MARKS = (
 )
 
 WINDOWS = "cp1252"
-"""The encoding of spreadsheets in western Europe and America that are not in UTF-8; latin-1 is nearly the same."""
+"""The usual encoding of western spreadsheets without UTF-8; latin-1 is nearly the same."""
 
 
 class NotUTF8(RefusedKey):
-    """The refusal of a file that is not in UTF-8, where no encoding is named."""
+    """Raised for a file that is not in UTF-8 if no encoding was given."""
 
 
 class Sink(Protocol):
-    """What bytes are written to."""
+    """An object to which bytes are written."""
 
     def write(self, data: bytes, /) -> object:
-        """Write them."""
+        """Write bytes."""
         ...
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse names of encodings that Python does not know."""
+    """Raise an error for encodings unknown to Python."""
     try:
         "".encode(encoding if encoding != AUTO else "utf-8")
     except (LookupError, ValueError) as error:  # a null byte is a ValueError
@@ -160,20 +160,20 @@ def copy_in_utf8(name: str, source: IO[bytes], sink: Sink, encoding: str) -> Non
     Parameters
     ----------
     name : str
-        How messages name the file.
+        The name of the file in messages.
     source : file of bytes
-        Where it is read from, from its beginning.
+        The source, read from its beginning.
     sink : Sink
-        What it is written to.
+        The destination.
     encoding : str
-        What it is written in; "auto" means UTF-16 or UTF-32 where the file begins with their mark, and else UTF-8.
+        The encoding of the source; "auto" means UTF-16 or UTF-32 if the file begins with their mark, else UTF-8.
 
     Raises
     ------
     NotUTF8
-        It is in none of them.
+        The encoding is "auto", and the file is not in one of these encodings.
     RefusedKey
-        It is not in the encoding that is named.
+        The file is not in the given encoding.
     """
     block = source.read(BLOCK)
     known = encoding if encoding != AUTO else _marked(name, block)

@@ -1,4 +1,4 @@
-"""The rows of finite data: their names, the checks that all formats share, and the scaling of columns."""
+"""The rows of finite data: names, checks common to all formats, and the scaling of columns."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kernelswarm.simulations.data.times import are_few
 
 Task = Literal["auto", "classification", "regression", "events"]
 
-#: With task = "auto", numbers with more different values than this are quantities: degrees or visits, not classes.
+#: With task = "auto", numbers with more distinct values than this are quantities, not classes.
 MOST_CLASSES = 10
 
-#: No value is further from 0: squares of larger ones, and sums of these, come near the end of the numbers.
+#: Largest permitted absolute value: sums of squares of larger values approach the largest floating-point number.
 LARGEST = 1e100
 
-#: Values checked at once, to bound the memory.
+#: Number of values checked at a time, to bound the memory.
 BLOCK = 1_000_000
 
 
@@ -38,44 +38,44 @@ class Rows:
     Parameters
     ----------
     name
-        How messages call the data: the key and its value, for example ``path = "data.csv"``.
+        Name of the data in messages: the key and its value, for example ``path = "data.csv"``.
     points
         (n, p), of any real type.
     targets
         (n, q), of any real type; labels of classes may be text of a fixed width.
     columns, target_columns
-        What messages call the p columns of the points and the q columns of the targets.
+        Names of the p columns of points and of the q columns of targets in messages.
     counting
-        How messages count rows.
+        Description in messages of how rows are counted.
     first
-        Number of the first row when counted that way.
+        Number of the first row in this counting.
     ids
-        Node each row belongs to, (n,), where the file says it: whole numbers or text.
+        Node of each row, (n,), whole numbers or text, if given by the file.
     places
         Columns by which the rows are cut into patches or sorted, (n, s); None for the default.
     divisor
         The true points are points / divisor.
     whole
-        Whether the targets are whole numbers, or categories, by their type.
+        Whether the type of the targets is integer or categorical.
     ranking
         The labels in the order given by the file; empty if it gives none.
     kinds
-        The description of each input column; empty if all hold numbers. Otherwise points are the coded numbers.
+        The description of each input column; empty if all are numbers. Otherwise points have the coded numbers.
     times
         The times by which rows are ordered, (n,), or None for rows without times.
     time
         The column of these times.
     kept
-        The rows of the file that these are, (n,), from 0; None for all.
+        The indices of these rows in the file, (n,), from 0; None for all rows.
     steps
-        Where rows were left out of those of nodes that go on in step: the place of each row among all of its node's,
-        (n,), from 0, and how many these are, (n,). None elsewhere.
+        If nodes share steps and rows were left out: the place of each row among all rows of its node, (n,), from 0, and
+        the number of all rows of its node, (n,). Else None.
     codes
-        The counts of values that stand for gaps, by their names in messages.
+        The numbers of occurrences of codes for gaps, by their names in messages.
     units
-        What a line below the header says of the columns, in words; empty without such a line.
+        A sentence about lines of units below the header; empty without such lines.
     index
-        Which columns with names are no inputs since pandas has written them as an index, in words.
+        A sentence about named columns that are not inputs because pandas wrote them as an index.
     """
 
     name: str
@@ -103,28 +103,28 @@ class Rows:
         return len(self.points)
 
     def row(self, place: int | np.integer[Any]) -> int:
-        """Return the number that messages give the row at a place from 0."""
+        """Return the number in messages of the row at a place, from 0."""
         return self.first + int(place if self.kept is None else self.kept[place])
 
     @property
     def held(self) -> tuple[CodedColumn, ...]:
-        """What each column of the points holds."""
+        """The description of each column of the points."""
         return self.kinds or tuple(CodedColumn(column) for column in self.columns)
 
     @property
     def labelled(self) -> bool:
-        """Whether the targets are text, which can only be labels of classes."""
+        """Whether the targets are text, and thus class labels."""
         return bool(self.targets.dtype.kind == "U")
 
 
 def numbering(rows: Rows) -> Numbered:
-    """Find the inputs of numbers that number the rows."""
+    """Find the numeric inputs that number the rows."""
     places = [place for place, column in enumerate(rows.held) if column.kind == "number"]
     return row_numbers([rows.columns[place] for place in places], rows.points[:, places], rows.ids)
 
 
 def suspected_gaps(rows: Rows) -> tuple[Suspected, ...]:
-    """Find numbers and moments that seem to stand for gaps, among the inputs and the targets."""
+    """Find suspected codes for gaps among the inputs and the targets."""
 
     def inputs(kind: Kind) -> tuple[list[str], list[AnyArray]]:
         places = [place for place, column in enumerate(rows.held) if column.kind == kind]
@@ -136,19 +136,19 @@ def suspected_gaps(rows: Rows) -> tuple[Suspected, ...]:
 
 
 def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[Rows, str]:
-    """Leave out the rows that gaps make useless: with "drop" those with any, otherwise those without target or node.
+    """Leave out rows with gaps: with "drop" all of them, otherwise rows without target or node.
 
-    Gaps that are to be filled are left in the points, as nan. Of nodes that go on in step, messages say so.
+    Gaps that will be filled remain in the points as NaN. ``in_step`` changes the text only.
 
     Returns
     -------
     tuple
-        The remaining rows, and the counts of missing values by column; empty without missing values.
+        The remaining rows, and a text with the counts of missing values by column; empty without missing values.
 
     Raises
     ------
     ValueError
-        If gaps are refused and there are some, naming the first one's row and column, or no row is left.
+        There are gaps with missing = "refuse" (the message names row and column of the first), or no row is left.
     """
     gaps = [are_gaps(rows.points), are_gaps(rows.targets)]
     columns = [*rows.columns, *rows.target_columns]
@@ -160,7 +160,7 @@ def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[R
         return rows, written(rows.codes)[1]
     table = np.column_stack(gaps)
     counts = [(column, int(count)) for column, count in zip(columns, table.sum(axis=0), strict=True) if count]
-    counts = list(dict(reversed(counts)).items())[::-1]  # a time or a split column that is an input too counts once
+    counts = list(dict(reversed(counts)).items())[::-1]  # a column with several roles counts once
     if missing == "refuse":
         row, column = (int(index) for index in np.argwhere(table)[0])
         total = sum(count for _, count in counts)
@@ -183,7 +183,7 @@ def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[R
 
 
 def chosen(rows: Rows, places: npt.NDArray[np.intp]) -> Rows:
-    """Return some of the rows; whole numbers that were fractions for the sake of gaps are whole again."""
+    """Select rows; numbers that were floating-point only because of gaps become whole again."""
 
     def of(values: AnyArray | None, whole: bool = False) -> Any:
         found = None if values is None else values[places]
@@ -198,9 +198,9 @@ def chosen(rows: Rows, places: npt.NDArray[np.intp]) -> Rows:
 
 
 def check_rows(rows: Rows, gaps: bool = False) -> None:
-    """Refuse data without rows or columns, and values that are not finite, naming the first one's row and column.
+    """Raise an error for data without rows or columns, or for the first non-finite value.
 
-    With ``gaps``, inputs may be missing.
+    With ``gaps``, inputs may be NaN.
     """
     check_size(rows.name, *rows.points.shape)
     if not rows.targets.shape[1]:
@@ -212,7 +212,7 @@ def check_rows(rows: Rows, gaps: bool = False) -> None:
 
 
 def check_size(name: str, rows: int, columns: int) -> None:
-    """Refuse data without rows or inputs."""
+    """Raise an error for data without rows or inputs."""
     if not rows:
         raise ValueError(f"{name} has no rows of data: choose a file with some")
     if not columns:
@@ -220,12 +220,12 @@ def check_size(name: str, rows: int, columns: int) -> None:
 
 
 def check_finite_values(rows: Rows, values: AnyArray, columns: tuple[str, ...], gaps: bool = False) -> None:
-    """Refuse infinity, and nan unless it stands for gaps, in an array (n, columns) of the rows."""
+    """Raise an error for infinity, and for NaN unless gaps are allowed, in an array (n, columns)."""
     if not np.issubdtype(values.dtype, np.floating):
         return
     step = max(1, BLOCK // max(1, values.shape[1]))
     for start in range(0, len(values), step):
-        bad = ~(np.abs(values[start : start + step]) <= np.float64(LARGEST))  # a float would be cast to float32
+        bad = ~(np.abs(values[start : start + step]) <= np.float64(LARGEST))  # a Python float would become float32
         if gaps:
             bad &= ~np.isnan(values[start : start + step])
         if bad.any():
@@ -244,18 +244,18 @@ def check_finite_values(rows: Rows, values: AnyArray, columns: tuple[str, ...], 
 
 
 def check_exact(name: str, values: AnyArray, row: Callable[[int], int], what: str, remedy: str) -> None:
-    """Refuse whole numbers beyond 64 bits, and floating-point numbers that stand for several whole ones.
+    """Raise an error for integers beyond 64 bits, and for floating-point numbers too large to be exact integers.
 
     Parameters
     ----------
     name
-        What messages call the data.
+        The name of the data in messages.
     values
         Whole numbers of any type, or text, (n,).
     row
-        The number of each row.
+        Returns the number of a row in messages.
     what, remedy
-        What they are, and what to do.
+        The description of the values, and the remedy.
     """
     if values.dtype.kind not in "uf":
         return
@@ -273,16 +273,16 @@ def check_exact(name: str, values: AnyArray, row: Callable[[int], int], what: st
 
 
 def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regression"]:
-    """Decide what the targets are, as asked or by the rule of the auto task.
+    """Return the task, as requested or by the rule of the auto task.
 
-    The rule: one target column is a class label where it is text, where it holds whole numbers by their type that are
-    at most ten different ones (and, unless two, each twice on average), and where it holds numbers with decimals that
-    count such classes. Everything else is a regression, but few fractions among labels, each of which occurs once.
+    By the rule, a single target column has class labels in three cases: it is text; it has an integer type and at most
+    ten distinct values (if more than two, each occurs twice on average); or it has floating-point numbers that number
+    such classes. Other targets are regressions. A few fractions among labels raise an error.
 
     Raises
     ------
     ValueError
-        If the targets do not fit the task that is asked for.
+        The targets do not fit the requested task, or a few fractions occur among labels.
     """
     names = ", ".join(shown(name) for name in rows.target_columns)
     if task in ("regression", "events"):
@@ -320,14 +320,14 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
 
 
 def given_task(rows: Rows, known: Literal["classification", "regression"]) -> str:
-    """Return a sentence on the reading of whole numbers as labels or as quantities, or an empty text if it is clear.
+    """Return a sentence on the reading of whole numbers as labels or quantities; empty if the reading is clear.
 
     Parameters
     ----------
     rows
-        The rows, before labels are replaced.
+        The rows, before labels are replaced by classes.
     known
-        What the rule has decided, see :func:`resolve_task`.
+        The task by the rule, see :func:`resolve_task`.
     """
     if rows.labelled or rows.targets.shape[1] != 1:
         return ""
@@ -343,20 +343,20 @@ def given_task(rows: Rows, known: Literal["classification", "regression"]) -> st
 
 
 def are_classes(values: AnyArray, whole: bool) -> bool:
-    """Tell whether numbers are taken for labels of classes; ``whole`` where their type says that they are whole."""
+    """Tell whether numbers are read as class labels; ``whole`` tells whether their type is integer."""
     found = np.unique(values)
     return (_may_be_labels if whole else _are_numbered)(found, len(values))
 
 
 def odd_fraction(values: AnyArray, whole: bool) -> int | None:
-    """Return the place of the first of few fractions, each there once, among numbers that would be labels without them.
+    """Return the index of the first of a few unique fractions among numbers that otherwise would be labels, or None.
 
     Parameters
     ----------
     values
         Numbers, (n,).
     whole
-        Whether the others are whole by their type.
+        Whether the other numbers have an integer type.
     """
     known = ~are_gaps(values)
     odd = (values != np.round(values)) & known
@@ -367,7 +367,7 @@ def odd_fraction(values: AnyArray, whole: bool) -> int | None:
 
 
 def no_label(name: str, row: int, column: str, value: Any, counting: str) -> str:
-    """Say that a fraction stands among the labels of classes."""
+    """Return the message about a fraction among class labels."""
     return (
         f"{name}: row {row} holds {value} in column {column} ({counting}), where the others are few whole numbers, as "
         'labels of classes are: correct it, or set stream.task = "regression" if they are quantities'
@@ -375,12 +375,12 @@ def no_label(name: str, row: int, column: str, value: Any, counting: str) -> str
 
 
 def _may_be_labels(found: AnyArray, rows: int) -> bool:
-    """Tell whether whole numbers are few and repeated, as labels are; quantities hardly occur twice."""
+    """Tell whether whole numbers are few and repeated, as labels are."""
     return len(found) <= min(MOST_CLASSES, max(2, rows // 2))
 
 
 def _are_numbered(found: AnyArray, rows: int) -> bool:
-    """Tell whether numbers with decimals are -1 and 1, or go on from 0 or 1 one by one, each four times on average."""
+    """Tell whether floating-point numbers are -1 and 1, or consecutive from 0 or 1 and each four times on average."""
     if not 2 <= len(found) <= min(MOST_CLASSES, rows // 4):
         return False
     counted = found[0] in (0.0, 1.0) and bool((np.diff(found) == 1.0).all())
@@ -388,9 +388,9 @@ def _are_numbered(found: AnyArray, rows: int) -> bool:
 
 
 def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, AnyArray]:
-    """Replace labels by the classes 0..classes-1: the distinct labels of all rows, numbers by value, text by alphabet.
+    """Replace labels by classes 0..classes-1, numbered in increasing or alphabetical order of all labels.
 
-    Where the file gives labels an order, it is that of the classes; labels that are not in it are the last.
+    If the file gives an order of labels, classes follow it; labels outside of this order come last.
 
     Returns
     -------
@@ -422,37 +422,37 @@ def class_indices(rows: Rows, test: Rows | None) -> tuple[Rows, Rows | None, Any
 
 
 def plain_labels(labels: AnyArray) -> AnyArray:
-    """Return labels of any width in the types that a description has: int64, float64, bool or text."""
+    """Convert labels to the types of a description: int64, float64, bool or text."""
     wide: dict[str, type] = {"i": np.int64, "u": np.int64, "f": np.float64}
     return labels.astype(wide[labels.dtype.kind]) if labels.dtype.kind in wide else labels
 
 
-# How the columns of own data are centred and scaled, and what stays as it is.
+# Centring and scaling of the columns of the user's data.
 
-#: Whether columns are scaled: True for all, False for none, "auto" for all but columns of 0 and 1.
+#: Scaling of columns: True scales all, False none, "auto" all except columns of 0 and 1.
 Scaling = bool | Literal["auto"]
 
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
-"""Values that differ by less than this share of their size are equal up to rounding."""
+"""Values with a relative difference below this are equal up to rounding."""
 
 SMALLEST = float(np.finfo(np.float64).tiny)
-"""A column counts as constant below this."""
+"""A column with a range below this counts as constant."""
 
 ACCURATE = 1e-9
-"""A mean is as good as exact when it is off by less than this share of the standard deviation."""
+"""A mean counts as exact if its error is below this share of the standard deviation."""
 
 
 def check_scaling(**values: Scaling) -> None:
-    """Refuse values other than true, false and "auto"."""
+    """Raise an error for values other than true, false and "auto"."""
     for key, value in values.items():
         if not isinstance(value, bool) and value != "auto":
             raise RefusedKey(key, f'= {shown(value)} must be true, false or "auto"')
 
 
 def scaling_for(task: str, standardize: Scaling, standardize_targets: Scaling) -> tuple[Scaling, Scaling]:
-    """Return how inputs and targets are scaled for a task; the targets only of a regression, the others are counts.
+    """Return the scaling of inputs and targets for a task; only targets of regressions are scaled.
 
-    The box that an intensity of events lives on is given in the unit of the inputs, which "auto" therefore leaves.
+    "auto" does not scale the inputs of events, since the box of their intensity is given in the inputs' units.
     """
     inputs = False if task == "events" and standardize == "auto" else standardize
     targets = inputs if standardize_targets == "auto" else standardize_targets
@@ -460,27 +460,27 @@ def scaling_for(task: str, standardize: Scaling, standardize_targets: Scaling) -
 
 
 def standardized(variables: Variables, training: list[Array], testing: list[Array], scaling: Scaling) -> Variables:
-    """Give all rows to learn from together mean 0 and standard deviation 1 in every column, in place.
+    """Scale the columns, in place, to mean 0 and standard deviation 1 over all training rows.
 
         value -> (value - mean) / deviation
 
-    Test rows move and scale along. A column that is constant, up to rounding, becomes 0; its deviation counts as its
-    size, or as 1 where that is 0. With "auto", columns of nothing but 0 and 1 keep their values: they say whether
-    something is so, in no unit. What is left is rounded to 26 bits or so: the others depend on the unit.
+    Test rows are transformed in the same way. A column that is constant up to rounding becomes 0; its deviation is
+    taken as its absolute value, or as 1 if that is 0. With "auto", columns of 0 and 1 only keep their values, since
+    they have no unit. The results are rounded to about 26 bits, since further bits depend on the unit.
 
     Parameters
     ----------
     variables : Variables
         The k columns, and their earlier transformation.
     training, testing : list of Array
-        (n_i, k) each; they are written to.
+        Arrays (n_i, k), changed in place.
     scaling : True or "auto"
         All columns, or all but columns of 0 and 1.
 
     Returns
     -------
     Variables
-        The columns with the scaling that leads from their own units to the new values.
+        The columns with the transformation from their units to the new values.
     """
     low = np.min([part.min(axis=0) for part in training], axis=0)
     high = np.max([part.max(axis=0) for part in training], axis=0)
@@ -496,19 +496,19 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
         part -= mean
         part /= deviation
     drop_last_bits(training, testing)
-    # The values may have been scaled before: x -> (x - m) / d -> ((x - m) / d - mean) / deviation.
+    # The values may already be scaled: x -> (x - m) / d -> ((x - m) / d - mean) / deviation.
     return replace(variables, mean=variables.raw(mean), deviation=variables.scale * deviation)
 
 
 def without_unit(columns: AnyArray) -> Callable[[AnyArray], Array]:
-    """Return the scaling that standardizes columns (n, k) like these; equal numbers are then equal in every unit."""
+    """Return a function that standardizes columns (n, k) by these; equal numbers remain equal in every unit."""
     variables = standardized(Variables(), [np.array(columns, dtype=np.float64)], [], True)
     large = bits_away([variables.scaled(columns)])
     return lambda values: variables.scaled(values) + large - large
 
 
 def per_own_volume(inputs: Variables, columns: tuple[str, ...]) -> Variables:
-    """What turns a density over standardized inputs into one over the inputs in their own units.
+    """Return the scaling from a density over standardized inputs to a density over inputs in their own units.
 
     density(x) = density(x standardized) / product of the deviations
     """
@@ -518,8 +518,8 @@ def per_own_volume(inputs: Variables, columns: tuple[str, ...]) -> Variables:
 def _moments(parts: list[Array], spread: Array) -> tuple[Array, Array]:
     """Return mean and standard deviation, (k,) each, of the rows of all parts together.
 
-    ``spread`` is the difference of the largest and the smallest value. Squares are taken in a unit of its size, a power
-    of two, so that they are numbers however large or small the values are.
+    ``spread`` is the range of each column. Values are divided by a power of two near the spread before they are
+    squared, so that no square overflows or underflows.
     """
     count = sum(len(part) for part in parts)
     unit = np.ldexp(1.0, np.frexp(spread)[1])
@@ -531,7 +531,7 @@ def _moments(parts: list[Array], spread: Array) -> tuple[Array, Array]:
         return total
 
     deviation = np.sqrt(moment(2))
-    # Far from 0 the rounding of a sum exceeds the spread of the values; the mean of the remainders is exact.
+    # Far from 0, the rounding error of a sum exceeds the spread of the values; the mean of the differences is exact.
     left = moment(1)
     off = np.abs(left) > ACCURATE * deviation
     if off.any():
@@ -541,6 +541,6 @@ def _moments(parts: list[Array], spread: Array) -> tuple[Array, Array]:
 
 
 def _is_binary(part: Array) -> Booleans:
-    """Tell which columns hold nothing but 0 and 1: the numbers that are their own squares."""
+    """Tell which columns have only 0 and 1, the numbers that equal their squares."""
     found: Booleans = np.all(part * part == part, axis=0)
     return found

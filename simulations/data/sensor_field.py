@@ -1,4 +1,4 @@
-"""Sensors at locations that measure correlated but different functions: where consensus is the wrong hypothesis."""
+"""Sensors that measure correlated but different functions, for which consensus is the wrong assumption."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.curves import NoisyCurve, node_intervals, open_curves
 from kernelswarm.simulations.data.dealing import Split, check_split
 
-# Gaussian fields with the correlation exp(-distance / length) at given places, few or very many.
+# Gaussian fields with the correlation exp(-distance / length) at given places.
 
 EXACT = 2000
-"""Places up to which the field is drawn from the whole matrix of correlations, which takes time with their cube."""
+"""Maximum number of places for the exact method, whose time grows with its cube."""
 
 NEAREST, FIRST = 30, 15
-"""Places that another one is conditioned on beyond that: those near it, and some that are the same for all.
+"""Beyond that, each place is conditioned on its nearest places and on the first places, which are common to all.
 
-Correlations of places spread over a square are then off by 0.002 in the mean square, and by 0.03 at most.
+For places spread over a square, the root mean square error of correlations is 0.002, and the largest is 0.03.
 """
 
 JITTER = 1e-10
-"""Added to the variance of places that are conditioned on: several may be one and the same."""
+"""Added to the variance of the conditioning places, since several may coincide."""
 
 
 def draw_field(locations: Array, length: float, random: np.random.Generator, count: int) -> Array:
@@ -42,7 +42,7 @@ def draw_field(locations: Array, length: float, random: np.random.Generator, cou
     length
         Positive.
     random
-        What to draw with.
+        The random generator.
     count
         Number of fields.
 
@@ -60,9 +60,14 @@ def draw_field(locations: Array, length: float, random: np.random.Generator, cou
 
 
 def correlation_root(locations: Array, length: float) -> Array:
-    """Symmetric square root (V, V) of the matrix exp(-||loc_i - loc_j|| / length).
+    """Return the symmetric square root (V, V) of the matrix exp(-
 
-    It exists for nodes at one place too, where a Cholesky factor does not, and it is unique, unlike other factors.
+    loc_i - loc_j
+
+    / length).
+
+    Unlike a Cholesky factor, the symmetric root also exists for nodes at the same place. It is unique, unlike other
+    factors.
     """
     distances = np.linalg.norm(locations[:, None, :] - locations[None, :, :], axis=2)
     values, vectors = np.linalg.eigh(np.exp(-distances / length))
@@ -71,14 +76,14 @@ def correlation_root(locations: Array, length: float) -> Array:
 
 
 def conditioned(locations: Array, length: float, normals: Array, nearest: int = NEAREST) -> Array:
-    """Turn independent standard normal numbers (V, count) into fields, each place given some of those before it.
+    """Turn independent standard normal numbers (V, count) into fields, each place conditioned on earlier places.
 
         f_i = w_i' f_N(i) + s_i z_i,    K_NN w_i = k_N,    s_i^2 = 1 - k_N' w_i
 
-    N(i) being the ``nearest`` places among the first i - 1 and the first few of all, which carry the correlations over
-    long distances. With all i - 1 the fields have the exact correlations; in a random order these come close, in time
-    and memory that grow with V. Source: Vecchia, Estimation and model identification for continuous spatial processes,
-    J. R. Stat. Soc. B 50, 1988.
+    N(i) contains the ``nearest`` places among the first i - 1, and the first few places of all, which carry long-range
+    correlations. With all i - 1 places the correlations are exact. With few places in a random order they are close to
+    exact, and time and memory grow linearly with V. Source: Vecchia, Estimation and model identification for continuous
+    spatial processes, J. R. Stat. Soc. B 50, 1988.
     """
     places = len(locations)
     before = np.full((places, nearest + FIRST), -1, dtype=np.int64)
@@ -88,7 +93,7 @@ def conditioned(locations: Array, length: float, normals: Array, nearest: int = 
     known = before >= 0
     weights = np.empty(before.shape)
     deviations = np.empty(places)
-    for start in range(0, places, 4096):  # a stack of matrices at a time
+    for start in range(0, places, 4096):  # several matrices at a time
         rows = slice(start, start + 4096)
         around, real = locations[before[rows]], known[rows]
         among = np.exp(-np.linalg.norm(around[:, :, None] - around[:, None], axis=3) / length)
@@ -109,10 +114,10 @@ def conditioned(locations: Array, length: float, normals: Array, nearest: int = 
 
 
 def _nearest_before(locations: Array, nearest: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Return for each place the nearest of those before it, (V, nearest), and -1 where there are fewer.
+    """Return the nearest earlier places of each place, (V, nearest), padded with -1.
 
-    Places are looked for among ever more of the first ones, doubled each time, so that half of them or more are before.
-    Where three times as many as wanted do not hold enough of these, there are fewer.
+    The search goes over the first places, whose number doubles each time, so that at least half of the searched places
+    are earlier. Of the 3 ``nearest`` nearest places, the earlier ones are kept; there may be fewer than ``nearest``.
     """
     from scipy.spatial import cKDTree
 
@@ -149,14 +154,13 @@ class FourierCurve:
 
 @dataclass(frozen=True)
 class SensorField:
-    """Sensors at locations measure functions that are alike nearby and different far apart.
+    """Sensors that measure similar functions at near locations and different functions at far locations.
 
     Node i measures sum_m a_m(location_i) sin(2 pi m x + phase_m) + noise, x uniform on [0, 1]. Each a_m, m = 1..terms,
-    is a Gaussian field over the locations with mean 0, standard deviation ``amplitude`` and correlation exp(-distance
-    / length), so that near nodes measure similar functions and far ones different ones. The phases are uniform and
-    common to all nodes. Locations are those of the graph; where it has none they are drawn uniformly from the unit
-    square. The fields of more than 2,000 nodes are drawn node by node, each given 45 others: their correlations are off
-    by 0.002 in the mean square.
+    is a Gaussian field over the locations with mean 0, standard deviation ``amplitude`` and correlation exp(-distance /
+    length), so that near nodes measure similar functions. The phases are uniform and common to all nodes. The graph
+    gives the locations; without them, locations are drawn uniformly from the unit square. For more than 2,000 nodes,
+    each node's field is conditioned on 45 others, and the root mean square error of correlations is 0.002.
 
     Parameters
     ----------
@@ -211,8 +215,8 @@ class SensorField:
 class CurveDifferences:
     """Mean over x uniform on node i's interval of (f_i(x) - f_j(x))^2, in closed form.
 
-    With d = coefficients[i] - coefficients[j] it is d' G d, G the means of products of two sines on the interval; on
-    [0, 1] that is half the squared distance of the coefficients.
+    With d = coefficients[i] - coefficients[j], the mean is d' G d, where G are the means of products of two sines on
+    the interval. On [0, 1] this is half the squared distance of the coefficients.
     """
 
     coefficients: Array  # (V, terms)
@@ -228,7 +232,7 @@ class CurveDifferences:
 
 
 def sine_products(phases: Array, low: float, high: float) -> Array:
-    """Means over [low, high] of sin(2 pi m x + phase_m) sin(2 pi n x + phase_n), shape (terms, terms).
+    """Return the means over [low, high] of sin(2 pi m x + phase_m) sin(2 pi n x + phase_n), (terms, terms).
 
     sin a sin b = (cos(a - b) - cos(a + b)) / 2.
     """
@@ -239,9 +243,9 @@ def sine_products(phases: Array, low: float, high: float) -> Array:
 
 
 def mean_cosine(order: Array, phase: Array, low: float, high: float) -> Array:
-    """Mean of cos(2 pi order x + phase) over [low, high], entry by entry.
+    """Return the mean of cos(2 pi order x + phase) over [low, high], elementwise.
 
-    It is the cosine at the middle times sin(h) / h, h = pi order (high - low), which also holds for order 0.
+    The mean is the cosine at the middle times sin(h) / h, h = pi order (high - low), also for order 0.
     """
     middle = np.cos(np.pi * order * (low + high) + phase)
     return np.asarray(middle * np.sinc(order * (high - low)))

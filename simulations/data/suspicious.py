@@ -1,4 +1,4 @@
-"""What data seem to hold that nobody may have meant: copies, far targets, numbers of rows, names of nodes."""
+"""Suspicious contents of data: repeated rows, outliers among targets, row numbers, columns of nodes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy.typing as npt
 from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.core.errors import shown, some
 
-# Rows that come again as they are, and nodes that are called alike: what joined files leave behind.
+# Repeated rows and nodes with similar names, as in carelessly joined files.
 
 LEAST = 0.01
-"""The share of repeated rows from which on a line says so."""
+"""Minimum share of repeated rows for a warning."""
 
 DIFFERENT = 0.9
-"""The share of different targets among different rows, at least: measured values hardly ever come again."""
+"""Minimum share of distinct targets among distinct rows: measured values are hardly ever repeated."""
 
 FEWEST = 30
-"""So many different targets, at least: fewer are steps of a scale."""
+"""Minimum number of distinct targets: fewer are steps of a scale."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 BLANKS = re.compile(r"[\s_]+")
@@ -29,19 +29,19 @@ ZEROS = re.compile(r"^0+(?=\d+$)")
 
 
 def repeated_rows(columns: Iterable[npt.NDArray[np.generic]], targets: npt.NDArray[np.generic]) -> str:
-    """Say how many rows repeat others in all columns, where targets are so different that measurements never do.
+    """Describe rows that repeat others in all columns, if the targets are measurements, which hardly ever repeat.
 
     Parameters
     ----------
     columns : iterable of array, shape (n,)
-        All that is known of each row, the targets too.
+        All columns of the rows, including targets.
     targets : array, shape (n, q)
-        What is learned.
+        The targets.
 
     Returns
     -------
     str
-        A sentence; empty if hardly any row is repeated, or if there are few values.
+        A sentence; empty if hardly any row is repeated, or if targets have few distinct values.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def repeated_rows(columns: Iterable[npt.NDArray[np.generic]], targets: npt.NDArr
 
 
 def _marks(columns: Iterable[npt.NDArray[np.generic]], count: int) -> npt.NDArray[np.uint64]:
-    """Return a number for each row, (n,), that is the same for equal rows, and hardly ever for others."""
+    """Return a hash of each row, (n,)."""
     marks = np.zeros(count, dtype=np.uint64)
     for column in columns:
         if column.dtype.kind == "U":
@@ -74,9 +74,9 @@ def _marks(columns: Iterable[npt.NDArray[np.generic]], count: int) -> npt.NDArra
 
 
 def alike_nodes(names: Iterable[object]) -> str:
-    """Say which names of nodes differ in nothing but capital letters, blanks, underscores and zeros in front.
+    """List names of nodes that differ only in case, blanks, underscores and leading zeros.
 
-    Empty if there are none.
+    Empty without such names.
 
     Examples
     --------
@@ -94,30 +94,32 @@ def alike_nodes(names: Iterable[object]) -> str:
     return f"nodes {listed}{more} are called alike: where they are one, write its name in one way" if alike else ""
 
 
-# Targets with few values so far from all others that they decide the variance: outliers, or heavy tails.
+# Targets whose variance is dominated by few values far from the others: outliers, or heavy tails.
 
 FEWEST_TARGETS = 50
-"""The number of values below which nothing is judged."""
+"""Minimum number of values for a judgement."""
 
 NINE_TENTHS = 2.0 * 1.6449
-"""How wide the middle nine tenths of a normal distribution are, in standard deviations."""
+"""Width of the central 90% interval of a normal distribution, in standard deviations."""
 
 FAR = 10.0
-"""Standard deviations of a normal distribution with the same middle nine tenths, beyond which a value is far from the
-median."""
+"""A value is far if its distance from the median exceeds this many standard deviations of a normal distribution with
+the same central 90% interval.
+"""
 
 HALF = 0.5
-"""The share of the variance that makes far values worth a word: a squared loss follows them. Of a log-normal
-distribution with sigma = 1 they have a quarter, with sigma = 2 nearly all."""
+"""Minimum share of the variance in far values for a warning, since a squared loss then follows these values. In a
+log-normal distribution with sigma = 1 they have a quarter of the variance, with sigma = 2 nearly all.
+"""
 
 
 def far_targets(columns: Sequence[str], targets: Array) -> str:
-    """Return a sentence on targets whose variance is decided by few values, or an empty text without such targets.
+    """Return a sentence on targets whose variance is dominated by few values; empty without such targets.
 
     Parameters
     ----------
     columns : sequence of str
-        What the targets are called.
+        The names of the targets.
     targets : array, shape (n, q)
         Their values.
 
@@ -147,22 +149,22 @@ def far_targets(columns: Sequence[str], targets: Array) -> str:
     return ""
 
 
-# Columns that number the rows: in them a learner sees which row it is, and nothing of rows to come.
+# Columns that number the rows, which identify training rows and tell nothing of new rows.
 
 FEWEST_NUMBERED = 10
-"""Rows that a column numbers by chance no more."""
+"""Minimum number of rows, so that a column does not count them by chance."""
 
 IDENTIFIERS = re.compile(
     r"ids?|identifier|uu?id|guid|index|idx|ix|rows?|rowid|row_?number|no|nr|num|number|nummer|key|serial|records?|recordid"
     r"|observations?|obs|samples?|sampleid|case|unnamed"
 )
-"""Words by which columns are called that tell rows from one another."""
+"""Words in the names of columns that identify rows."""
 
 TIMES = re.compile(
     r"t|times?|timestamp|date|datetime|days?|hours?|minutes?|seconds?|weeks?|months?|quarters?|years?|epochs?|steps?|ticks?"
     r"|zeit|tag|stunde|woche|monat|jahr"
 )
-"""Words by which columns are called in which a trend is meant."""
+"""Words in the names of columns with an intended trend."""
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -173,9 +175,9 @@ class Numbered(NamedTuple):
     Parameters
     ----------
     by_name : tuple of str
-        Columns with such names that differ in every row, or count the rows of each node.
+        Columns named as identifiers that differ in every row, or count the rows of each node.
     by_values : tuple of str
-        Called otherwise, and counting the rows one by one.
+        Columns with other names that count the rows.
     """
 
     by_name: tuple[str, ...]
@@ -200,11 +202,11 @@ def row_numbers(columns: Sequence[str], points: AnyArray, nodes: AnyArray | None
     Parameters
     ----------
     columns : sequence of str
-        What the inputs are called.
+        The names of the inputs.
     points : array, shape (n, p)
         Their values, in the order of the file.
     nodes : array, shape (n,), or None
-        The node of each row, where the file says it.
+        The node of each row, if given by the file.
 
     Examples
     --------
@@ -231,12 +233,12 @@ def _are_whole(values: AnyArray) -> bool:
 
 
 def _count(values: AnyArray) -> bool:
-    """Whether values go up one by one."""
+    """Tell whether values increase by 1."""
     return bool((values[1:] == values[:-1] + 1).all())
 
 
 def _count_each(values: AnyArray, nodes: AnyArray | None) -> bool:
-    """Whether the values of each node go up one by one, and most nodes have several."""
+    """Tell whether the values of each node increase by 1, and most nodes have several rows."""
     if nodes is None or len(np.unique(nodes)) * 3 > len(nodes):
         return False
     order = np.argsort(nodes, kind="stable")
@@ -244,23 +246,23 @@ def _count_each(values: AnyArray, nodes: AnyArray | None) -> bool:
     return bool((values[order][1:] == values[order][:-1] + 1)[same].all())
 
 
-# Columns that seem to say which node each row is of: sensors, stations, clients.
+# Columns that seem to name the node of each row: sensors, stations, clients.
 
 NODES = re.compile(
     r"(nodes?|agents?|sensors?|stations?|sites?|locations?|devices?|motes?|clients?|robots?|drones?|vehicles?|gateways?|buoys?|probes?"
     r"|households?|patients?|subjects?|hospitals?|clinics?|stationen|stationsname)(id|name|no)?"
 )
-"""Words by which columns are called that say where a row comes from."""
+"""Words in the names of columns with the origin of a row."""
 
 COUNT = re.compile(r"(?<!id)s$", re.IGNORECASE)
-"""Endings of plurals, in names of columns that hold counts."""
+"""Plural endings, in the names of columns with counts."""
 
 ROWS_EACH = 5
-"""Rows of each node, on average, at least."""
+"""Minimum mean number of rows of a node."""
 
 
 def is_called_so(column: str) -> bool:
-    """Tell whether a column has a name that is usual for columns of node names.
+    """Tell whether a column's name is usual for names of nodes.
 
     Examples
     --------
@@ -272,14 +274,14 @@ def is_called_so(column: str) -> bool:
 
 
 def node_columns(columns: Sequence[str], points: AnyArray) -> tuple[str, ...]:
-    """Find columns that are called so, and hold few enough whole numbers or words, by their places.
+    """Find columns that are named like nodes and have few enough distinct whole numbers or words.
 
-    Numbers in a column with a plural name, as ``households``, are counts.
+    Numbers in a column with a plural name, such as ``households``, are counts.
 
     Parameters
     ----------
     columns : sequence of str
-        What they are called.
+        The names of the columns.
     points : array, shape (n, p)
         Their values.
 

@@ -1,4 +1,4 @@
-"""Endless data drawn from a law: fixed chunks of samples, handed out as slices."""
+"""Endless data drawn from a distribution, in fixed chunks of samples."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, freeze
 
-#: Samples generated at once. Every chunk has a generator of its own, so the samples do not depend on how they are
-#: drawn, and a position in the stream is one integer: nothing else has to be saved or replayed.
+#: Number of samples of a chunk. Each chunk has its own generator, so the samples do not depend on the sizes of the
+#: draws, and the state of a source is one integer.
 CHUNK = 256
 
 HELD = 2**27
-"""Most numbers that the sources of a stream cache: 1 GB."""
+"""Maximum number of values in the caches of a stream's sources: 1 GB."""
 
 FEW = 16
-"""Samples that a source keeps if chunks are not cached, so that not every round generates a chunk."""
+"""Number of samples that a source keeps if chunks are not cached, so that not every round generates a chunk."""
 
 
 @cache
 def _nothing(inputs: int) -> tuple[Array, Array]:
-    """No samples, shared by a million sources that have not drawn yet."""
+    """Return empty samples, shared by all sources before their first draw."""
     return freeze(np.empty((0, inputs))), freeze(np.empty((0, 1)))
 
 
 class Law(Protocol):
-    """Distribution of one node's samples, which may change with their number."""
+    """Distribution of one node's samples, which may drift with their number."""
 
     @property
     def inputs(self) -> int:
@@ -38,31 +38,31 @@ class Law(Protocol):
 
     @property
     def drifts(self) -> bool:
-        """Whether the ages matter."""
+        """Whether the distribution depends on the ages."""
 
     def sample(self, random: np.random.Generator, ages: Integers) -> tuple[Array, Array]:
-        """Draw one sample at each age, the number of samples before it: ages (n,) give (n, p) and (n, 1)."""
+        """Draw one sample at each age, the number of earlier samples; ages (n,) give (n, p) and (n, 1)."""
 
     def noise_free(self, points: Array, ages: Integers) -> Array | None:
-        """Targets (n, 1) without noise at points (n, p); None when the targets are classes."""
+        """Return targets (n, 1) without noise at points (n, p); None for classes."""
 
 
 class SyntheticSource:
-    """One node's endless samples from a law.
+    """One node's endless samples from a distribution.
 
-    ``draw(1)`` costs about half a microsecond: it hands out a slice of the present chunk.
+    ``draw(1)`` takes about half a microsecond: it returns a slice of the present chunk.
 
     Parameters
     ----------
     law
-        What to draw from.
+        The distribution.
     seed, node
-        Address of the generators: chunk k is drawn at (NODE_STREAM, node, k), the test samples at (HELD_OUT, node).
+        Keys of the generators: (NODE_STREAM, node, k) for chunk k, (HELD_OUT, node) for the test samples.
     held_out
         Number of test samples.
     holds
-        Whether the present chunk and the test samples are held; else they are made again whenever they are needed, and
-        FEW samples are held. That takes some 40 microseconds: a million nodes with 6 kB each fit into few machines.
+        Whether the present chunk and the test samples are cached. Otherwise they are generated at each use, in about 40
+        microseconds, and only FEW samples are cached: the 6 kB of a chunk would be too much for a million nodes.
     """
 
     __slots__ = (
@@ -78,9 +78,9 @@ class SyntheticSource:
         "law",
     )
 
-    _first: int  # the number of the first sample at hand
-    _offset: int  # samples already taken of those at hand
-    _stop: int  # samples at hand
+    _first: int  # number of the first cached sample
+    _offset: int  # number of cached samples already drawn
+    _stop: int  # number of cached samples
     _points: Array
     _targets: Array
 
@@ -126,17 +126,17 @@ class SyntheticSource:
         samples = int(state["samples"])
         place = samples - self._first
         if 0 <= place < self._stop:
-            self._offset = place  # what follows is at hand
+            self._offset = place  # the following samples are cached
         else:
             self._rewind(samples)
 
     def _rewind(self, samples: int) -> None:
-        """Stand before sample number ``samples``, in a chunk that is made when it is needed."""
+        """Move to sample number ``samples``; its chunk is generated at the next draw."""
         self._points, self._targets = _nothing(self.law.inputs)
         self._first, self._offset, self._stop = samples, 0, 0
 
     def _generate(self, count: int) -> None:
-        """Generate the present chunk; without a cache keep only the drawn samples, or FEW of them."""
+        """Generate the present chunk; without a cache, keep only the ``count`` drawn samples, or FEW samples."""
         seed, node = self._address
         number, start = divmod(self._taken, CHUNK)
         ages = np.arange(number * CHUNK, (number + 1) * CHUNK, dtype=np.int64)
@@ -166,7 +166,7 @@ class SyntheticSource:
 def sources_of(
     laws: Sequence[Law], seed: int, held_out: int, kind: type[SyntheticSource] = SyntheticSource
 ) -> list[NodeSource]:
-    """Make one source for each law, by position; they cache their samples if all fit into HELD."""
+    """Return one source for each distribution; sources cache their samples if all fit into HELD."""
     each = (CHUNK + held_out) * (laws[0].inputs + 1)
     holds = len(laws) * each <= HELD
     return [kind(law, seed, node, held_out, holds) for node, law in enumerate(laws)]

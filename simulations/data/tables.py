@@ -1,4 +1,4 @@
-"""Read files of named columns, csv and others: some are the targets, one perhaps the node, the rest the inputs."""
+"""Read tables with named columns, and select targets, nodes and inputs."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Columns:
-    """The roles of a table's columns as given in the experiment file; empty for roles that it leaves open.
+    """The roles of a table's columns from the experiment file; empty for roles that the file leaves open.
 
-    Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
-    as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
-    are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one;
-    where it is None, ``seeks_time`` takes the only input of times, if there is one. The columns ``drop`` are no inputs.
-    ``na_values`` stand for gaps. Types of columns may be ``guessed`` from their text.
+    If ``target`` is empty for events, each row is one event. The columns ``texts`` of a csv file are text, even if all
+    entries read as numbers. ``mark`` is the decimal mark in text, and ``kinds`` are the required contents of the
+    inputs, if known. Rows are ordered by the column ``time``: None means no such column, and an empty text means the
+    only column of times. If it is None, ``seeks_time`` takes the only input of times if there is one. The columns
+    ``drop`` are not inputs. ``na_values`` are codes for gaps. Types of columns may be ``guessed`` from their text.
     """
 
     target: tuple[str, ...]
@@ -78,16 +78,16 @@ class Columns:
     seeks_time: bool = False
 
     def labelled(self, table: pyarrow.Table) -> str:
-        """Return the target whose numbers may name classes, or an empty text without one."""
+        """Return the target if its numbers may be class labels, else an empty text."""
         target = self.target or (() if self.task == "events" else ("y",))
         if len(target) != 1 or target[0] not in table.column_names or self.task not in ("auto", "classification"):
             return ""
         return target[0] if may_name_classes(table, target[0], self.task == "classification") else ""
 
     def of_test(self, rows: Rows) -> Columns:
-        """Return the column roles of a second table with test rows, which follow the training table's.
+        """Return the column roles of a table with test rows, which are the same as in the training table.
 
-        It may order its columns differently, and hold fewer different labels or nodes.
+        The test table may have its columns in another order, and fewer distinct labels or nodes.
         """
         texts = rows.target_columns if rows.labelled else ()
         if rows.ids is not None and rows.ids.dtype.kind == "U":
@@ -107,23 +107,22 @@ class Columns:
 
 
 def read_csv(key: str, path: Path, dialect: Dialect, columns: Columns) -> Rows:
-    """Read a csv file in UTF-8, compressed with gzip or not, with a line that names the columns.
+    """Read a csv file in UTF-8, with or without gzip compression, that has a header.
 
     Raises
     ------
     ValueError
-        If it is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+        The file is not a csv file, lacks a column, or has other contents than numbers, or text for labels and nodes.
     """
     name = call(key, path)
     return rows_of(name, text_of(name, path, AUTO), dialect, AUTO, columns)
 
 
 def text_of(name: str, path: Path, encoding: str) -> pyarrow.Buffer:
-    """Return the text of a csv file, compressed with gzip or not, in UTF-8; ValueError in another encoding."""
+    """Return the text of a csv file, with or without gzip, in UTF-8; raises ValueError for wrong encodings."""
     import pyarrow
 
-    # Arrow's threads get memory of Arrow's own: one that still holds an object of Python when the process ends
-    # aborts it.
+    # Arrow's threads get memory owned by Arrow: a thread with a Python object at the end of the process aborts it.
     content = pyarrow.BufferOutputStream()
     with binary(name, path) as file:
         copy_in_utf8(name, file, content, encoding)
@@ -131,21 +130,21 @@ def text_of(name: str, path: Path, encoding: str) -> pyarrow.Buffer:
 
 
 def parted_by_tabs(content: pyarrow.Buffer) -> pyarrow.Buffer:
-    """Return the text of a csv file with a tab in place of blanks between its fields."""
+    """Replace blanks between the fields of a csv file by a tab."""
     import pyarrow
 
     return pyarrow.py_buffer(with_tabs(content.to_pybytes()))
 
 
 def sheet_of(name: str, path: Path, sheet: str) -> pyarrow.Buffer:
-    """Return a sheet of an Excel file as csv, with commas between fields; ValueError where it has none of the kind."""
+    """Return a sheet of an Excel file as csv with commas; raises ValueError without such a sheet."""
     import pyarrow
 
     return pyarrow.py_buffer(as_csv(name, path, sheet))
 
 
 def start_of(content: pyarrow.Buffer) -> bytes:
-    """Return the bytes that a file is judged by, and one more where there is one."""
+    """Return the examined first bytes of a file, and one more byte if there is one."""
     beginning: bytes = content.slice(0, min(content.size, LOOKED_AT + 1)).to_pybytes()
     return beginning
 
@@ -156,20 +155,20 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     Parameters
     ----------
     name
-        How messages name the file.
+        The name of the file in messages.
     content
-        Its text in UTF-8.
+        The text of the file in UTF-8.
     dialect
-        What stands between its fields and before fractions.
+        The delimiter and the decimal mark.
     skip
-        How many lines stand above the header, or "auto".
+        The number of lines above the header, or "auto".
     columns
-        What they mean.
+        The roles of the columns.
 
     Raises
     ------
     ValueError
-        It is not a csv file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+        The file is not a csv file, lacks a column, or has other contents than numbers, or text for labels and nodes.
     """
     import pyarrow
     from pyarrow import csv
@@ -179,7 +178,7 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     held = records(texts_of(lines), head.skipped, dialect.delimiter)
     header = head.names or (held[0].fields if held else ())
     texts = [name for name in header if name.strip() in (*columns.texts, columns.node)]
-    # Any other word in a column of numbers is shown as it stands in the file.
+    # Other words in a column of numbers appear in messages as in the file.
     gaps = [*WRITTEN, *words_in(columns.na_values)]
     convert = csv.ConvertOptions(
         null_values=[f"{before}{gap}{after}" for gap in gaps for before in ("", " ") for after in ("", " ")],
@@ -203,7 +202,7 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
         raw = table.column_names
         table = _with_names(table)
         target = columns.labelled(table)
-        if target:  # again as text, since numbers do not say how they were written
+        if target:  # read again as text, since numbers lose their notation
             convert.include_columns = [next(name for name in raw if name.strip() == target)]
             convert.column_types = dict.fromkeys(convert.include_columns, pyarrow.string())
             again = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
@@ -225,13 +224,13 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     if columns.node in table.column_names and columns.node not in columns.texts:
         table = with_nodes(name, table, columns.node, dialect.decimal)
     rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark, guessed=True))
-    words = set(map(shown, words_in(columns.na_values)))  # gaps already when they were counted
+    words = set(map(shown, words_in(columns.na_values)))  # already counted as gaps
     codes = {code: count for code, count in rows.codes.items() if code not in words}
     return replace(rows, codes=codes, units=in_words(head.names, head.units) if head.units else "")
 
 
 def _where(odd: Sequence[csv.InvalidRow], content: pyarrow.Buffer) -> str:
-    """Say which line has other numbers of fields than the header, where it can be found again."""
+    """Name the line whose number of fields differs from the header's, if it can be found again."""
     if not odd:
         return ""
     text: bytes = b"\n" + content.to_pybytes().replace(b"\r\n", b"\n").replace(b"\r", b"\n") + b"\n"
@@ -241,12 +240,12 @@ def _where(odd: Sequence[csv.InvalidRow], content: pyarrow.Buffer) -> str:
 
 
 def _with_names(table: pyarrow.Table) -> pyarrow.Table:
-    """Return a table of text without its unnamed columns, if there are several, and with names that all differ.
+    """Drop the unnamed columns of a text table if there are several, and make all names unique.
 
-    A name that comes again gets a number behind it, as pandas has it: Sales, Sales.1, Sales.2.
+    Repeated names get a number, as in pandas: Sales, Sales.1, Sales.2.
     """
     names = [column.strip() for column in table.column_names]
-    if names.count("") > 1:  # delimiters at the end of lines; a single one may hold the numbers of the rows
+    if names.count("") > 1:  # delimiters at line ends; a single unnamed column may be row numbers
         table = table.select([place for place, name in enumerate(names) if name])
         names = [name for name in names if name]
     known: set[str] = set()
@@ -260,12 +259,12 @@ def _with_names(table: pyarrow.Table) -> pyarrow.Table:
 
 
 def read_typed(key: str, path: Path, kind: TypedFormat, columns: Columns) -> Rows:
-    """Read a parquet file, or a folder of them in the order of their names, an Arrow or a JSON file.
+    """Read a parquet file, a folder of parquet files in the order of their names, an Arrow file or a JSON file.
 
     Raises
     ------
     ValueError
-        If it is not such a file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+        The file has another format, lacks a column, or has other contents than numbers, or text for labels and nodes.
     """
     name = call(key, path)
     table = read_table(name, path, kind)
@@ -275,7 +274,7 @@ def read_typed(key: str, path: Path, kind: TypedFormat, columns: Columns) -> Row
 
 
 def _as_in_json(name: str, path: Path, table: pyarrow.Table, columns: Columns) -> pyarrow.Table:
-    """Return a table of JSON with details that Arrow drops: the spelling of names, and the zones of times."""
+    """Return a JSON table with details that Arrow drops: the notation of names, and the zones of times."""
     from pyarrow import types
 
     labels, target = columns.labelled(table), columns.target or ("y",)
@@ -293,16 +292,16 @@ def _as_in_json(name: str, path: Path, table: pyarrow.Table, columns: Columns) -
 
 
 def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
-    """Select the columns of the experiment, or of the rule: numbers, and text for labels and nodes.
+    """Select the columns by the experiment's keys or by default: numbers, and text for labels and nodes.
 
-    The rule: the target is the column y, the node the column "node" if there is one, the features are all others with a
-    name that pandas has not written as an index, the labels of the rows.
+    By default, the target is the column y, the node is the column "node" if there is one, and the features are all
+    other named columns except an index written by pandas.
     """
     known = list(table.column_names)
     twice = sorted({column for column in known if known.count(column) > 1})
     if twice:
         raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
-    # The labels of the rows; where they are numbers in order, no column holds them, and a table describes them.
+    # The index; a plain range is only described in the metadata and has no column.
     index = [column for column in by_pandas(name, table).get("index_columns", []) if isinstance(column, str)]
     counted = columns.task != "events" or bool(columns.target)
     if counted and not columns.target and "y" not in known:
@@ -370,7 +369,7 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
 
 
 def _left_out(index: list[str]) -> str:
-    """Return a sentence on named index columns, which are no inputs; indices that pandas named are dropped."""
+    """Return a sentence on named index columns, which are not inputs; unnamed indices are dropped silently."""
     named = [column for column in index if not column.startswith("__index_level_")]
     many = len(named) > 1
     return (
@@ -382,13 +381,13 @@ def _left_out(index: list[str]) -> str:
 
 
 def _places(name: str, table: pyarrow.Table, column: str, columns: Columns) -> AnyArray:
-    """Return numbers or times by which rows are cut or sorted."""
+    """Return the numbers or times by which rows are cut or sorted."""
     values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
     return numbers(name, table, column) if held.kind in ("words", "ranks") else values
 
 
 def _order_of(name: str, columns: Columns, kinds: tuple[CodedColumn, ...], points: Sequence[AnyArray]) -> str | None:
-    """Return the column of times that rows are put in order by; None for none."""
+    """Return the column of times for the order of rows, or None."""
     if columns.time or (columns.time is None and not columns.seeks_time):
         return columns.time
     found = [column.name for column in kinds if column.kind == "time"]
@@ -407,7 +406,7 @@ def _order_of(name: str, columns: Columns, kinds: tuple[CodedColumn, ...], point
 
 
 def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> AnyArray:
-    """Return the column by which rows are put in order; raises RefusedKey where it holds no times or numbers."""
+    """Return the values by which rows are ordered; raises RefusedKey if they are neither times nor numbers."""
     check_names(name, "time_column", [column], list(table.column_names))
     values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
     if held.kind in ("words", "ranks", "truth"):
@@ -416,12 +415,12 @@ def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> 
 
 
 def _are_whole(values: pyarrow.ChunkedArray) -> bool:
-    """Whether a column is of whole numbers or truth values by its type, gaps among them or not."""
+    """Tell whether the type of a column, with or without gaps, is integer or boolean."""
     import pyarrow
 
     return bool(pyarrow.types.is_integer(values.type) or pyarrow.types.is_boolean(values.type))
 
 
 def stack(columns: list[AnyArray]) -> AnyArray:
-    """Put columns (n,) side by side, (n, columns)."""
+    """Stack columns (n,) into an array (n, columns)."""
     return np.column_stack(columns)

@@ -1,4 +1,4 @@
-"""A column of text: its different entries, and whether they are numbers, times or words."""
+"""Columns of text: their distinct entries, and whether these are numbers, times or words."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kernelswarm.simulations.data.times import are_digits, are_few, are_too_many
 if TYPE_CHECKING:
     import pyarrow
 
-# Numbers that are written as text: with comma or point, marks between thousands, a sign of percent or money.
+# Numbers written as text: with decimal commas, thousands separators, percent signs, currencies or units.
 
 Mark = Literal["", ".", ","]
 """The decimal mark; empty if unknown."""
 
 SPACES = re.compile(r"(?<=\d)[ '\u00a0\u2009\u202f\u2019](?=\d{3}(?!\d))")
-"""Blanks and apostrophes between thousands, which nothing else looks like."""
+"""Blanks and apostrophes between thousands, which are unambiguous."""
 
 CURRENCIES = "$€£¥₹₩₽"
 _ONE = (
@@ -32,10 +32,10 @@ _ONE = (
     r"mgd|ppm|ppb|psi|mph|kn|kts?|rpm|dBm?|deg|rad|NTU|FNU|PSU|EUR|USD|GBP|CHF)(?:[²³]|\^?[23]|⁻[¹²³])?"
 )
 UNIT = rf"{_ONE}(?:[/·*]{_ONE})*"
-"""Units that are known, such as m³/s; any other word may name a class, as in ``2 doors``."""
+"""Known units, such as m³/s; other words may belong to a class label, as in ``2 doors``."""
 
 SIGNED = re.compile(rf"([+-]?)(?:([{CURRENCIES}]) *)?(.*?)(?: *([%‰°{CURRENCIES}]|°[CF])|[ \u00a0\u202f]+({UNIT}))?")
-"""A sign, a currency, the number itself, and percent, a currency or a unit after a blank."""
+"""Sign, currency, number, and then a percent sign, a currency, or a unit after a blank."""
 
 EXPONENT = r"([eE][+-]?\d+)?"
 PLAIN = re.compile(rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}|[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -43,11 +43,11 @@ POINT = re.compile(rf"[+-]?((\d+|[1-9]\d{{0,2}}(,\d{{3}})+)(\.\d*)?|\.\d+){EXPON
 COMMA = re.compile(rf"[+-]?((\d+|[1-9]\d{{0,2}}(\.\d{{3}})+)(,\d*)?|,\d+){EXPONENT}")
 
 CODE = re.compile(r"0\d+")
-"""Digits with a zero in front, such as 007: a code, and no number of things."""
+"""Digits with a leading zero, such as 007: a code, not a number."""
 
 
 def looks_numeric(text: str) -> bool:
-    """Tell whether text is a number in one of the ways in which one is written.
+    """Tell whether text is a number in one of the known notations.
 
     Examples
     --------
@@ -59,28 +59,28 @@ def looks_numeric(text: str) -> bool:
 
 
 class Parsed(NamedTuple):
-    """Numbers, (n,), and what stands before their fractions, where one of them shows it or it was known."""
+    """Numbers, (n,), and their decimal mark, if it was given or a number shows it."""
 
     values: Array
     mark: Mark
 
 
 def parsed(texts: Sequence[str], mark: Mark = "", counts: npt.NDArray[np.intp] | None = None) -> Parsed | None:
-    """Parse the numbers of a column, or return None if an entry is no number or a comma is ambiguous.
+    """Parse the numbers of a column; None if an entry is not a number or a mark is ambiguous.
 
-    All of them are written in one way: with a point before fractions and perhaps commas between thousands, or the other
-    way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not,
-    nor is 1.234 where hardly any other number says that the point parts thousands. A sign of percent, degrees or
-    money, or a unit, stands beside all or none, and is dropped: 12.5% is 12.5.
+    All numbers of a column have the same notation: a decimal point and optional commas between thousands, or the
+    reverse. The notation is known if only one fits all numbers: 1,234,567 and 0,5 show it. The number 1,234 alone is
+    ambiguous, and so is 1.234 if hardly any other number shows that points separate thousands. Signs of percent,
+    degrees and currencies, and units, must occur in all numbers or in none, and are dropped: 12.5% is 12.5.
 
     Parameters
     ----------
     texts
-        The different numbers.
+        The distinct entries.
     mark
-        What stands before fractions, where that is known.
+        The decimal mark, if known.
     counts
-        How often each occurs, (n,); once when left out.
+        The number of occurrences of each, (n,); by default 1.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def parsed(texts: Sequence[str], mark: Mark = "", counts: npt.NDArray[np.intp] |
 
 
 def odd_ones(texts: Sequence[str], mark: Mark, counts: npt.NDArray[np.intp]) -> Booleans:
-    """Tell which texts are no numbers, or are written in another way than most: with another sign, mark, or zeros.
+    """Tell which texts are not numbers, or differ from most in their sign, decimal mark or leading zeros.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def way_of(text: str) -> str:
 
 
 def _turning(plain: Sequence[str], counts: npt.NDArray[np.intp] | None) -> Booleans:
-    """Tell which few numbers alone say that the points of all others part thousands: 1.234.567 among 1.234 and 2.5."""
+    """Tell which numbers show points between thousands, such as 1.234.567, if they are few among decimal points."""
     turning = np.array([PLAIN.fullmatch(text) is None for text in plain], dtype=np.bool_)
     turned = np.array(["." in text for text in plain], dtype=np.bool_) & ~turning
     either = turning | turned
@@ -161,7 +161,7 @@ def _turning(plain: Sequence[str], counts: npt.NDArray[np.intp] | None) -> Boole
 
 
 def _bare(text: str) -> tuple[str, str]:
-    """Return a number without what stands beside it and between its thousands, and what stands beside it."""
+    """Split text into the number without blanks between thousands, and its currency, sign or unit."""
     found = SIGNED.fullmatch(text)
     if found is None:  # more than one line
         return text, ""
@@ -170,11 +170,11 @@ def _bare(text: str) -> tuple[str, str]:
 
 
 def _in_thousands(texts: Sequence[str]) -> bool:
-    """Tell whether points stand between thousands, where commas stand before fractions."""
+    """Tell whether points separate thousands and commas are decimal marks."""
     return any("." in text for text in texts) and all(COMMA.fullmatch(text) for text in texts)
 
 
-# The few entries of a column of text that are not what all others are.
+# Odd entries: the few entries of a column of text that differ in kind from the others.
 
 Counts = npt.NDArray[np.intp]
 
@@ -183,32 +183,32 @@ TRUTH = {"true", "false"}
 LETTERS, DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 
 SHAPED = 10
-"""Different codes of one shape, such as A-07 and B-12, at least: fewer may be any words."""
+"""Minimum number of distinct codes of one shape, such as A-07 and B-12: fewer may be ordinary words."""
 
 
 class Unlike(NamedTuple):
-    """The odd ones among the different entries, and the kind of the others."""
+    """The odd entries among the distinct entries, and the kind of the others."""
 
     odd: Booleans
     others: str
 
 
 def odd_among(words: Sequence[str], counts: Counts, named: bool, mark: Mark = "") -> Unlike | None:
-    """Find the odd entries of a column: the fewest rows without which it holds numbers, times, truth values or codes.
+    """Find the smallest set of odd entries, without which a column has numbers, times, truth values or codes.
 
     Parameters
     ----------
     words, counts
-        The different entries, and how often each occurs, (n,).
+        The distinct entries, and the number of occurrences of each, (n,).
     named
-        Whether the column is called as dates are.
+        Whether the column is named like a date.
     mark
-        What stands before fractions, where that is known.
+        The decimal mark, if known.
 
     Returns
     -------
     Unlike
-        None without odd entries, or if there are so many that the column has mixed content.
+        The odd entries. None if there are no odd entries, or too many of them.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def odd_among(words: Sequence[str], counts: Counts, named: bool, mark: Mark = ""
     """
     numeric = np.array(list(map(looks_numeric, words)), dtype=np.bool_)
     read = of_text(words, counts, named=named)
-    # Times of several kinds, or with a zone and without, are no words either.
+    # Times of several kinds, or with and without zone, are not words.
     timed = are_few(read.untimed, counts) or bool(read.odd.any() and not read.untimed.any())
     others = [
         Unlike(odd_ones(words, mark, counts) if numeric.any() else ~numeric, HELD["number"]),
@@ -229,19 +229,19 @@ def odd_among(words: Sequence[str], counts: Counts, named: bool, mark: Mark = ""
         Unlike(numeric, "words"),
     ]
     found = [unlike for unlike in others if are_few(unlike.odd, counts)]
-    if timed:  # 18.30 and 20211231 may be both, and the name of the column says which
+    if timed:  # 18.30 and 20211231 may be numbers or times: the column's name decides
         first = 0 if named else sum(unlike.others == HELD["number"] for unlike in found)
         found.insert(first, Unlike(read.odd, HELD[read.times.kind] + " of a time zone" * read.times.zoned))
     return min(found, key=lambda unlike: int(counts[unlike.odd].sum()), default=None)
 
 
 def no_truths(words: Sequence[str]) -> Booleans:
-    """Tell which words are no truth values."""
+    """Tell which words are not truth values."""
     return np.array([word.lower() not in TRUTH for word in words], dtype=np.bool_)
 
 
 def _codes(words: Sequence[str], counts: Counts) -> Unlike:
-    """Return which entries are no codes as most are: of digits with zeros in front, or of one shape, such as A-07."""
+    """Find the entries that are not codes if most are: digits with leading zeros, or one shape such as A-07."""
     if any(map(CODE.fullmatch, words)):
         return Unlike(np.array([not word.isdecimal() for word in words], dtype=np.bool_), "codes of digits")
     shapes = [DIGITS.sub("0", LETTERS.sub("a", word)) for word in words]
@@ -252,44 +252,44 @@ def _codes(words: Sequence[str], counts: Counts) -> Unlike:
     return Unlike(odd if shaped else np.zeros(len(words), dtype=np.bool_), "codes of one shape")
 
 
-# Text that stands for a value that is not there.
+# Text for missing values.
 
 WRITTEN = (
     *("", "?", "NA", "<NA>", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "None"),
     *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
-"""What pandas takes for it, and a question mark."""
+"""The words for missing values in pandas, and a question mark."""
 
 
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212._*"
-"""What stands in tables in place of a number that is not there."""
+"""Characters that replace missing numbers in tables."""
 
 
 class Entries(NamedTuple):
-    """Different words of a column, without blanks around them, and the place of each row's among them, -1 of gaps."""
+    """Distinct words of a column, stripped of blanks, and the index of each row's word, -1 for gaps."""
 
     words: list[str]
     places: npt.NDArray[np.intp]
 
     def spread(self, values: Array) -> Array:
-        """Return the values (words,) of all rows, (n,), nan of gaps."""
+        """Return the value of each row's word, (n,), from values (words,); NaN for gaps."""
         return np.append(values, np.nan)[self.places]
 
     @property
     def rows(self) -> npt.NDArray[np.intp]:
-        """The first row, from 1, that has each word, (words,)."""
+        """The number, from 1, of the first row with each word, (words,)."""
         first = np.zeros(len(self.words) + 1, dtype=np.intp)
         first[self.places[::-1]] = np.arange(len(self.places), 0, -1)
         return first[:-1]
 
     @property
     def counts(self) -> npt.NDArray[np.intp]:
-        """How many rows have each word, (words,)."""
+        """The number of rows with each word, (words,)."""
         return np.bincount(self.places[self.places >= 0], minlength=len(self.words))
 
 
 def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = (), names: bool = False) -> Entries:
-    """Return the words of a column of text, in alphabetical order or in the given one, which may have more.
+    """Return the words of a column of text in alphabetical order, or in the given order, which may have more words.
 
     Dashes among numbers are gaps, unless the words are ``names``.
     """
@@ -306,12 +306,12 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = (), names: bool
     there = {word for place, word in enumerate(written) if place in used}
     words = [*order, *sorted(there.difference(WRITTEN, () if order or names else _dashes(there), order))]
     known = {word: place for place, word in enumerate(words)}
-    places = np.array([known.get(word, -1) for word in written] + [-1], dtype=np.intp)  # the last for nulls
+    places = np.array([known.get(word, -1) for word in written] + [-1], dtype=np.intp)  # the last entry is for nulls
     return Entries(words, places[indices])
 
 
 def spelled(texts: AnyArray) -> AnyArray:
-    """Return text in which letters with marks are one character, as some programs write two; other arrays as they are.
+    """Compose letters and their diacritics into one character (Unicode NFC); arrays without text are unchanged.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def spelled(texts: AnyArray) -> AnyArray:
 
 
 def _dashes(words: Collection[str]) -> set[str]:
-    """Return the words of dashes, dots or asterisks alone where all others are numbers: gaps, and not signs."""
+    """Return the words of dashes, dots or asterisks only, which are gaps, if all other words are numbers."""
     found = {word for word in words if word and not word.strip(DASHES)}
     others = [word for word in words if word not in found and word not in WRITTEN]
     return found if found and others and all(map(looks_numeric, others)) else set()
@@ -343,21 +343,22 @@ def read_text(
     Parameters
     ----------
     found
-        Its different entries.
+        The distinct entries of the column.
     name
-        What it is called, by which dates such as 20211231 and 05/31/22 are known.
+        The name of the column, which distinguishes dates such as 20211231 and 05/31/22 from numbers.
     mark
-        What stands before fractions, where that is known.
+        The decimal mark, if known.
     wanted, written
-        What it has to be and how that is written, where it is known; left out, numbers where all entries are, unless
-        some are codes such as 007; times where all are; and words where none is a number, and no few entries are odd.
+        The required kind and its notation, if known. By default, the column has numbers if all entries are numbers and
+        none is a code such as 007; times if all entries are times; and words if no entry is a number and no few entries
+        are odd.
     has_codes
         Whether 007 is a code; in a csv file it is the number 7.
 
     Raises
     ------
     WhichIsTheDay
-        Dates do not show which number is the day.
+        The order of day and month in dates is ambiguous.
     """
     words, counts = found.words, found.counts
     if not words:
@@ -393,12 +394,12 @@ def read_text(
 
 
 def are_words(words: Sequence[str]) -> bool:
-    """Tell whether a column of text contains no mistyped numbers: no entry is a number, or all are digits."""
+    """Tell whether a column of text is free of mistyped numbers: no entry is a number, or all consist of digits."""
     return not any(map(looks_numeric, words)) or all(word.isdecimal() for word in words)
 
 
 def is_text(values: pyarrow.ChunkedArray) -> bool:
-    """Whether a column holds text, as it is or by the number of its entry in a list of words."""
+    """Tell whether a column has text, plain or dictionary-encoded."""
     import pyarrow
 
     kind = values.type.value_type if pyarrow.types.is_dictionary(values.type) else values.type
@@ -408,7 +409,7 @@ def is_text(values: pyarrow.ChunkedArray) -> bool:
 
 
 def ranking(values: pyarrow.ChunkedArray) -> tuple[str, ...]:
-    """Return the categories of a column of text in the table's order, or none if the table has no order."""
+    """Return the ordered categories of a column of text, or none if categories are unordered."""
     import pyarrow
 
     if not pyarrow.types.is_dictionary(values.type) or not values.type.ordered or not values.num_chunks:
@@ -417,7 +418,7 @@ def ranking(values: pyarrow.ChunkedArray) -> tuple[str, ...]:
 
 
 def without_words(values: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
-    """Return a column without a list of its words."""
+    """Decode a dictionary-encoded column."""
     import pyarrow
 
     return values.cast(values.type.value_type) if pyarrow.types.is_dictionary(values.type) else values

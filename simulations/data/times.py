@@ -1,4 +1,4 @@
-"""Moments, times of day and lengths of time as numbers: microseconds, since 1970 or midnight or of the length."""
+"""Moments, times of day and durations as microseconds: since 1970, since midnight, or in total."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 SHORT = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{1,2})", re.ASCII)
-"""A date whose order has to be known: 31/12/2021, 12/31/21."""
+"""A date with an order to be determined: 31/12/2021, 12/31/21."""
 
 POINTS = re.compile(r"\d{1,2}\.")
 
@@ -32,7 +32,7 @@ MONTHS = (
 )
 
 COMPACT = re.compile(r"(18|19|20|21)(\d\d)(\d\d)(\d\d)", re.ASCII)
-"""A date of digits alone, which the name of its column tells from numbers."""
+"""A date of digits only, which only the name of its column distinguishes from a number."""
 
 NAMED = re.compile(
     r"(?P<day>\d{1,2})(?:st|nd|rd|th)?[ -](?P<month>[a-z]{3,9})\.?,?[ -](?P<year>\d{4})"
@@ -42,14 +42,14 @@ NAMED = re.compile(
 """A date with the name of its month: 1 Feb 2023, February 1, 2023, 01-Feb-2023."""
 
 BETWEEN = re.compile(r"[ T,]+")
-"""What stands between a date and its time."""
+"""Separators between date and time."""
 
 CLOCK = re.compile(
     r"([01]?\d|2[0-4])(?:[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,9}))?)?)?(?:\s*([ap])\.?m\.?)?"
     r"(?:\s*(Z|UTC|GMT|CET|CEST|MEZ|MESZ|[+-]\d\d(?::?\d\d)?))?",
     re.ASCII | re.IGNORECASE,
 )
-"""A time of day, perhaps of half a day, and a zone by its hours or by letters that mean the same everywhere."""
+"""A time of day, with optional a.m. or p.m. and an optional zone, as an offset or an unambiguous abbreviation."""
 
 HOURS = {"Z": 0, "UTC": 0, "GMT": 0, "CET": 1, "MEZ": 1, "CEST": 2, "MESZ": 2}
 
@@ -58,7 +58,7 @@ SECOND, DAY = 10**6, 86_400 * 10**6
 BEGINNING = date(1970, 1, 1).toordinal()
 
 TURN = 69
-"""The first of the years of two digits that are of the last century, as in POSIX."""
+"""Two-digit years from this one on are of the 20th century, as in POSIX."""
 
 
 class Times(NamedTuple):
@@ -71,7 +71,7 @@ class Times(NamedTuple):
 
 
 class WhichIsTheDay(ValueError):
-    """The refusal of dates such as 03/04/2021 if no entry shows which of ``choices`` comes first."""
+    """Raised for dates such as 03/04/2021 if no entry shows which of ``choices`` comes first."""
 
     def __init__(self, date: str, choices: str = "the day or the month") -> None:
         super().__init__(date)
@@ -82,24 +82,24 @@ class Said(NamedTuple):
     """The readings of a text: microseconds by the first element of its date, or by "" if unambiguous."""
 
     by_order: dict[Written, int]
-    half: bool | None = None  # of half a day, with a.m. or p.m.; None where the hour is of the whole day beyond doubt
+    half: bool | None = None  # whether the time has a.m. or p.m.; None if the hour is 0 or above 12
 
 
 What = tuple[Kind, bool]
-"""A kind of times, and whether they are of a zone."""
+"""A kind of times, and whether they have a zone."""
 
 
 class Read(NamedTuple):
-    """The times of texts, and which texts are none: none at all, or none of the kind and order of most."""
+    """The times of texts, and which texts are odd: not times, or not of the kind and order of most."""
 
-    times: Times  # nan for odd entries
+    times: Times  # NaN for odd entries
     odd: Booleans
     untimed: Booleans
     doubt: WhichIsTheDay | None = None
 
 
 def of_arrow(values: pyarrow.ChunkedArray) -> Times | None:
-    """Return the times of a column of one of Arrow's types of times; None of other types."""
+    """Return the times of a column with an Arrow type of times; None for other types."""
     import pyarrow
     from pyarrow import types
 
@@ -127,24 +127,24 @@ def of_text(
     written: Written = "",
     kind: Kind | None = None,
 ) -> Read:
-    """Return the times that texts say, each by itself, and which texts say none or another than most.
+    """Parse times, and tell which texts are not times or differ in kind or order from most.
 
-    Dates are as ISO 8601 has them, with the name of the month, or with days, months and years in this order. Dates with
-    points have the day first. Those with strokes or hyphens, such as 31/12/2021, have the order in which all exist,
-    where there is only one, unless ``written`` says it. Times may count half days, as 5:30 PM, and end with a zone.
+    Dates are in ISO 8601, have the name of the month, or consist of day, month and year. Dates with points begin with
+    the day. The order of dates with slashes or hyphens, such as 31/12/2021, is given by ``written``, or is the only
+    order in which all dates exist. Times may have a.m. or p.m., as in 5:30 PM, and a zone.
 
     Parameters
     ----------
     texts
-        Different texts.
+        Distinct texts.
     counts
-        How often each occurs, (n,); once when left out.
+        The number of occurrences of each, (n,); by default 1.
     named
-        Whether their column is called as dates are: years may have two digits, 1969 to 2068, and 20211231 is a date.
+        Whether the column is named like a date. Then years may have two digits (1969 to 2068), and 20211231 is a date.
     written
-        What comes first in dates, where that is known.
+        The first element of dates, if known.
     kind
-        Which kind of times they have to be, where that is known; else the one of most.
+        The required kind of times, if known; by default the most frequent kind.
     """
     said = [read_one(text, named) for text in texts]
     weights = [1] * len(texts) if counts is None else counts.tolist()
@@ -159,7 +159,7 @@ def of_text(
     for one, weight in zip(alike, weights, strict=True):
         if one is not None:
             halves[one.half] += weight
-    if halves[True] > halves[False]:  # 5:30 among 5:30 PM may be either
+    if halves[True] > halves[False]:  # 5:30 among 5:30 PM is ambiguous
         alike = [None if one is None or one.half is False else one for one in alike]
     first, doubt = _first(texts, alike, weights, written)
     found = [None if one is None else one.by_order.get("", one.by_order.get(first)) for one in alike]
@@ -171,7 +171,7 @@ def of_text(
 def _first(
     texts: Sequence[str], said: Sequence[Said | None], weights: Sequence[int], written: Written
 ) -> tuple[Written, WhichIsTheDay | None]:
-    """Return the first element of ambiguous dates, or the refusal of dates in several orders."""
+    """Return the first element of ambiguous dates, or the error for dates in several orders."""
     asking = [
         (text, one.by_order.keys(), weight)
         for text, one, weight in zip(texts, said, weights, strict=True)
@@ -196,7 +196,7 @@ def _first(
 
 
 def read_one(text: str, named: bool = False) -> dict[What, Said]:
-    """Return the possible readings of one text by the kind of time, or none for other texts.
+    """Return the possible readings of one text by kind of time; empty for other texts.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def read_one(text: str, named: bool = False) -> dict[What, Said]:
 
 
 def _days(text: str, named: bool) -> tuple[dict[Written, int], int]:
-    """Return the days since 1970 that a text may begin with, by the date's first element, and where the date ends."""
+    """Return the possible dates at the start of a text, in days since 1970 by first element, and the date's end."""
     whole = LONG.match(text)
     if whole is not None:
         return _existing({"": (whole[1], whole[3], whole[4])}), whole.end()
@@ -252,7 +252,7 @@ def _days(text: str, named: bool) -> tuple[dict[Written, int], int]:
 
 
 def _existing(orders: dict[Written, tuple[str, str, str]]) -> dict[Written, int]:
-    """Return the days since 1970 of the years, months and days that there are, by their order."""
+    """Return the days since 1970 of the existing dates, by order."""
     found = {}
     for order, (year, month, day) in orders.items():
         number = int(year) + (0 if len(year) == 4 else 2000 if int(year) < TURN else 1900)
@@ -264,7 +264,7 @@ def _existing(orders: dict[Written, tuple[str, str, str]]) -> dict[Written, int]
 
 
 def _past(clock: re.Match[str]) -> tuple[bool, int | None, bool | None]:
-    """Return whether a time is of a zone, its microseconds since midnight there or in UTC, and its half of the day."""
+    """Return whether a time has a zone, its microseconds since midnight (local or UTC), and its half of the day."""
     hour, minute, second, fraction, half, zone = clock.groups()
     hours = int(hour)
     if half and not 1 <= hours <= 12:
@@ -284,23 +284,23 @@ def _past(clock: re.Match[str]) -> tuple[bool, int | None, bool | None]:
     return True, past + (-ahead if zone[0] == "+" else ahead) * 60 * SECOND, said
 
 
-# Few odd entries of a column, and many words: the limits between kinds of columns.
+# Limits between few odd entries and mixed content, and between categories and free text.
 
 SHARE = 10
-"""Odd entries are one in so many at most: of the different ones, or of all."""
+"""At most one in this many entries is odd, of the distinct entries or of all."""
 
 
 MOST_WORDS = 50
-"""Most different words of an input column; each becomes a column."""
+"""Maximum number of distinct words of an input column; each becomes an input."""
 
 
 def are_few(odd: Booleans, counts: npt.NDArray[np.intp]) -> bool:
-    """Tell whether some entries are odd among others of one kind, rather than one of several things in a column.
+    """Tell whether odd entries are so few that the column has one kind of content with mistakes.
 
     Parameters
     ----------
     odd : array of bool, shape (n,)
-        Which of the different entries are not what the others are.
+        Whether each distinct entry differs in kind from the others.
     counts : array of int, shape (n,)
         How often each occurs.
 
@@ -316,36 +316,36 @@ def are_few(odd: Booleans, counts: npt.NDArray[np.intp]) -> bool:
 
 
 def are_too_many(words: int, rows: int) -> bool:
-    """Tell whether words are too many for a column each: they name rows rather than kinds."""
+    """Tell whether words are too many for a one-hot coding, since they name rows rather than categories."""
     return words > min(MOST_WORDS, max(2, rows // 2))
 
 
-# Numbers that are dates by the name of their column only: 20211231, or the seconds since 1970.
+# Numbers that are dates only because of their column's name: 20211231, or seconds since 1970.
 
 
 CALLED = re.compile(
     r"t|ts|times?|timestamps?|stamps?|epoch|unix|dates?|datetime|datestamp|days?|when|utc|moments?"
     r"|ymd|yyyymmdd(hh(mm(ss)?)?)?|zeit|zeitpunkt|zeitstempel|datum|tag|fecha|jour|heure"
 )
-"""Words by which columns of dates are called."""
+"""Words in the names of columns of dates."""
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 FIRST, LAST = 1800, 2100
-"""The years in which whole numbers are dates."""
+"""The range of years in which whole numbers count as dates."""
 
 FEWEST, MOST = 8, 14
-"""The digits of such numbers."""
+"""The range of the numbers of digits of such dates."""
 
 UNITS = (1e6, 1e3, 1.0, 1e-3)
-"""Microseconds of the units in which moments are counted since 1970: seconds to nanoseconds."""
+"""Microseconds of the possible units of counts since 1970: seconds to nanoseconds."""
 
 BETWEEN_1990_AND_2100 = (631_152_000e6, 4_102_444_800e6)
-"""The microseconds in which counts are moments: in no two units may one count be a moment."""
+"""The range of moments given as counts, chosen so that a count is a moment in at most one unit."""
 
 
 class NoDate(ValueError):
-    """The refusal of a number that is no date in a ``row``, where ``others`` are some."""
+    """Raised for a number in a ``row`` that is not a date although ``others`` are."""
 
     def __init__(self, row: int, number: str, others: int) -> None:
         super().__init__(number)
@@ -353,7 +353,7 @@ class NoDate(ValueError):
 
 
 def is_called_by_time(column: str) -> bool:
-    """Tell whether a column is called as dates are.
+    """Tell whether a column is named like a date.
 
     Examples
     --------
@@ -364,12 +364,12 @@ def is_called_by_time(column: str) -> bool:
 
 
 def of_column(values: pyarrow.ChunkedArray, column: str, wanted: Kind | None = None) -> Times | None:
-    """Return the times of a column of one of Arrow's types of times, or of numbers that are dates; else None.
+    """Return the times of a column with an Arrow type of times, or with numbers that are dates; else None.
 
     Raises
     ------
     NoDate
-        Few of the numbers are no dates.
+        A few of the numbers are not dates.
     """
     from pyarrow import types
 
@@ -396,29 +396,29 @@ def of_column(values: pyarrow.ChunkedArray, column: str, wanted: Kind | None = N
 
 
 def are_digits(texts: Sequence[str]) -> bool:
-    """Tell whether texts are whole numbers as dates are: 20211231."""
+    """Tell whether texts are whole numbers with digits of dates: 20211231."""
     most = len(str(round(BETWEEN_1990_AND_2100[1] / UNITS[-1])))
     return all(text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= most for text in texts)
 
 
 def of_numbers(numbers: Array, counts: npt.NDArray[np.intp] | None = None) -> Times:
-    """Return the moments of numbers that write them, or that count seconds or parts of seconds since 1970 in UTC.
+    """Convert numbers that spell dates, or that count seconds or fractions of seconds since 1970 in UTC, to moments.
 
-    Those that write them are whole: year, month and day, and perhaps hour, minute and second. They have 8, 10, 12 or
-    14 digits, and years are 1800 to 2100, or the last day of 9999. Those that count have one unit, from seconds to
-    nanoseconds, and are of 1990 to 2100. All are of the form that most are of.
+    Numbers that spell dates are whole: year, month and day, and optionally hour, minute and second. They have 8, 10, 12
+    or 14 digits, with years from 1800 to 2100, or the last day of 9999. Counts have one unit, from seconds to
+    nanoseconds, and lie between 1990 and 2100. The most frequent form is required of all numbers.
 
     Parameters
     ----------
     numbers : array, shape (n,)
-        Different numbers.
+        Distinct numbers.
     counts : array of int, shape (n,), optional
-        How often each occurs; once when left out.
+        Number of occurrences of each; by default 1.
 
     Returns
     -------
     Times
-        Microseconds since 1970; nan of numbers that are no dates.
+        Microseconds since 1970; NaN for numbers that are not dates.
 
     Examples
     --------
@@ -445,7 +445,7 @@ def of_numbers(numbers: Array, counts: npt.NDArray[np.intp] | None = None) -> Ti
 
 
 def _moments(whole: Integers, digits: int) -> Array:
-    """Return the moments of numbers of so many digits, (n,), nan for invalid dates."""
+    """Convert numbers with ``digits`` digits to moments, (n,); NaN for invalid dates."""
     clock: list[Integers] = []
     for _ in range((digits - FEWEST) // 2):
         whole, last = np.divmod(whole, 100)

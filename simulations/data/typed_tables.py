@@ -1,4 +1,4 @@
-"""Read tables whose columns have types of their own: parquet, Arrow and JSON."""
+"""Read tables with typed columns (parquet, Arrow, JSON), and Excel sheets."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 TypedFormat = Literal["parquet", "arrow", "json"]
 
 ZONE = re.compile(rb'\d(Z|[+-]\d\d(:?\d\d)?)"')
-"""The end of a time of a zone."""
+"""The end of a time with a zone."""
 
 LONGEST_RECORD = 2**24
-"""Bytes of a record of JSON, at most."""
+"""Maximum bytes of a JSON record."""
 
 
 def read_table(name: str, path: Path, kind: TypedFormat) -> pyarrow.Table:
     """Read all columns of a file; raises ValueError for files of another kind.
 
-    Records in one another become columns of their own, ``pose.x``.
+    Nested records become separate columns, such as ``pose.x``.
     """
     import pyarrow
 
@@ -52,11 +52,11 @@ def read_table(name: str, path: Path, kind: TypedFormat) -> pyarrow.Table:
 def _parquet(name: str, path: Path) -> pyarrow.Table:
     from pyarrow import parquet
 
-    return parquet.read_table(path.absolute())  # a relative one may look like a URI, such as file:x
+    return parquet.read_table(path.absolute())  # a relative path may look like a URI, such as file:x
 
 
 def _arrow(name: str, path: Path) -> pyarrow.Table:
-    """Read what Arrow calls its file format, also known as Feather, or its stream format."""
+    """Read Arrow's file format, also known as Feather, or its stream format."""
     import pyarrow
     from pyarrow import ipc
 
@@ -69,7 +69,7 @@ def _arrow(name: str, path: Path) -> pyarrow.Table:
 
 
 def _json(name: str, path: Path) -> pyarrow.Table:
-    """Read JSON of one record in each line, or one list of records."""
+    """Read JSON with one record per line, or with one list of records."""
     import pyarrow
     from pyarrow import json as arrow_json
 
@@ -93,12 +93,12 @@ def _json(name: str, path: Path) -> pyarrow.Table:
 
 
 def has_zones(name: str, path: Path) -> bool:
-    """Tell whether times in JSON may be of a zone, which Arrow does not keep."""
+    """Tell whether times in JSON may have a zone, which Arrow would drop."""
     return ZONE.search(_content(name, path).to_pybytes()) is not None
 
 
 def texts_in_json(name: str, path: Path, columns: Sequence[str]) -> dict[str, pyarrow.ChunkedArray]:
-    """Return columns of JSON, of text and of numbers, as text: numbers as they are written, such as 1E2 and 1.0."""
+    """Return columns of JSON as text, with numbers in their original notation, such as 1E2 and 1.0."""
     import pyarrow
 
     found = _columns(_records(_content(name, path), parse_float=str, parse_int=str))
@@ -112,7 +112,7 @@ def _content(name: str, path: Path) -> pyarrow.Buffer:
     with binary(name, path) as file:
         copy_in_utf8(name, file, text, AUTO)
     content = text.getvalue()
-    require_shallow(content.to_pybytes())  # Arrow's parser ends the process where lists are too deep
+    require_shallow(content.to_pybytes())  # too deep lists would abort the process in Arrow's parser
     return content
 
 
@@ -122,7 +122,7 @@ def _is_list(content: pyarrow.Buffer) -> bool:
 
 
 def _records(content: pyarrow.Buffer, **keys: Any) -> list[Any]:
-    """Return the records of JSON, of one in each line or of one list."""
+    """Return the records of JSON with one record per line, or with one list of records."""
     text: bytes = content.to_pybytes()
     if _is_list(content):
         found: list[Any] = json.loads(text, **keys)
@@ -143,29 +143,29 @@ def _flat(record: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return found
 
 
-# Excel files as csv: one sheet, with the values that Excel has computed.
+# Excel files as csv: one sheet, with the computed values.
 
 
 def as_csv(name: str, path: Path, sheet: str) -> bytes:
     """Return a sheet as csv in UTF-8, with commas between fields and points before fractions.
 
-    Numbers have all their digits, dates are written as in ISO 8601, and rows without a value are left out.
+    Numbers keep all digits, dates are in ISO 8601, and empty rows are left out.
 
     Parameters
     ----------
     name : str
-        How messages name the file.
+        The name of the file in messages.
     path : Path
         The file, in the format of Excel 2007 and later.
     sheet : str
-        Which; empty for the only one that holds something.
+        The name of the sheet; empty for the only sheet with content.
 
     Raises
     ------
     InputError
         openpyxl is not installed.
     ValueError
-        It is no such file, or has several sheets and the key ``sheet`` is missing.
+        The file is not an Excel file, or has several sheets and the key ``sheet`` is missing.
     """
     try:
         import openpyxl

@@ -235,7 +235,7 @@ def fill(
     folder : Path, optional
         Where relative paths start.
     title : str
-        What messages call the table.
+        The name of the table in messages.
     alone : str, optional
         The key whose value stands at ``path`` itself, without a table: ``step_size = 0.1``.
     """
