@@ -1,4 +1,4 @@
-"""Changes to an experiment's tables: what ``--set key=value`` and ``--vary key=v1,v2`` mean."""
+"""Changes to an experiment's tables, as given by ``--set key=value`` and ``--vary key=v1,v2``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelswarm.simulations.experiment.registry import PARTS, find, may_import,
 _OPENING, _CLOSING, _QUOTES = "[{", "]}", "\"'"
 
 _SHORT = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")
-"""Numbers as .3 and 3., which TOML has not."""
+"""Numbers such as .3 and 3., which are invalid in TOML."""
 
 
 def parse_assignment(text: str, option: str = "--set") -> tuple[str, str]:
@@ -53,7 +53,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_values(text: str) -> list[Any]:
-    """Read values separated by commas; commas inside brackets, braces and quotes separate nothing.
+    """Read values separated by commas; commas inside brackets, braces and quotes belong to a value.
 
     Examples
     --------
@@ -75,22 +75,22 @@ def parse_values(text: str) -> list[Any]:
 
 
 def changed(table: Mapping[str, Any], key: str, value: Any, explicit: bool = False) -> dict[str, Any]:
-    """Return an experiment's table with one dotted key changed; tables on the way are made where they are missing.
+    """Return an experiment's table with one dotted key changed; missing tables on the key's path are created.
 
-    Changing a ``name`` keeps the keys that the new part has too and drops the rest: a ring has no edge probability. In
-    a resolved table the old part's defaults are dropped as well, or the new part would never have its own. Changing the
-    table itself (``protocol=isolated``) keeps nothing.
+    If a ``name`` changes, keys that the new part also has are kept, and other keys are dropped: a ring has no edge
+    probability. In a resolved table, the old part's defaults are dropped too, so that the new part gets its own
+    defaults. If the table itself changes (``protocol=isolated``), no keys are kept.
 
     Parameters
     ----------
     table : mapping
-        The tables of an experiment file, or the resolved ones of an experiment.
+        The tables of an experiment file, or the resolved tables of an experiment.
     key : str
         Such as "learner.kernel.bandwidth".
     value : TOML value
-        What the key shall hold.
+        The new value of the key.
     explicit : bool
-        Whether all that the table holds was written by the user, defaults not filled in.
+        Whether the table contains the user's keys only, without defaults.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def value_at(table: Mapping[str, Any], key: str) -> Any:
 
 
 def entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a table and of those in it, each with its dotted key.
+    """Yield the values of a table and of its nested tables, each with its dotted key.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def entries(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any
 
 
 def assigned(table: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
-    """Return the table with changes as ``--set`` gives them, such as "rounds=50"; raises InputError."""
+    """Return the table with changes in the form of ``--set``, such as "rounds=50"; raises InputError."""
     found = dict(table)
     for key, value in map(parse_assignment, changes):
         found = changed(found, key, parse_value(value), explicit=True)
@@ -140,7 +140,7 @@ def assigned(table: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
-    """Return the tables that hold one value at a dotted key.
+    """Return nested tables with one value at a dotted key.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 
 def laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a learner's table with other keys laid over it; another name keeps the keys that the new one has too."""
+    """Return a learner's table updated by other keys; if the name changes, keys of the new learner are kept."""
     if "name" in change:
         table = changed({"learner": table}, "learner.name", change["name"])["learner"]
     return merge(table, change)
@@ -164,21 +164,21 @@ def begun(
     needed: Collection[str],
     folder: Path | None = None,
 ) -> dict[str, Any]:
-    """Return an experiment file's tables with the first value of each varied key that they need and leave out.
+    """Return an experiment file's tables, with the first value of each varied key that is required and missing.
 
-    So a file may leave to a comparison which protocol it is: ``--vary protocol.name=isolated,consensus``. Varied keys
-    that have a default start from it.
+    So a file may omit the protocol if a comparison varies it: ``--vary protocol.name=isolated,consensus``. Varied keys
+    with a default start from the default.
 
     Parameters
     ----------
     table : mapping
         The tables of the file.
     varied : mapping of str to sequence
-        Dotted keys with the values to try.
+        Dotted keys with their values.
     needed : collection of str
-        The tables without which there is no experiment.
+        The required tables of an experiment.
     folder : Path, optional
-        Where the user's modules may lie: the folder of the experiment file.
+        The folder of the experiment file, which may contain the user's modules.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def begun(
     {'seed': 1, 'protocol': {'name': 'isolated'}}
     """
     found = dict(table)
-    # Names first: they say which other keys are needed.
+    # Names first, since they determine the other required keys.
     for key in sorted(varied, key=lambda key: key.partition(".")[2] not in ("", "name")):
         first, _, rest = key.partition(".")
         part, values = found.get(first), varied[key]
@@ -224,19 +224,19 @@ def _changed(
 
 def _renamed(table: Mapping[str, Any], name: str, kind: str, explicit: bool) -> dict[str, Any]:
     old, new = (_fields(kind, entry) for entry in (table.get("name"), name))
-    if old is None or new is None:  # unknown names are refused when the part is built, with everything around them
+    if old is None or new is None:  # unknown names raise an error when the part is built
         return {**table, "name": name}
     kept = {}
     for key, value in table.items():
         is_default = not explicit and key in old and old[key] is not dataclasses.MISSING and old[key] == value
-        # A key that neither part has is a mistake in the file: it stays, to be refused with its name.
+        # A key that neither part has is a mistake in the file: it is kept, and later raises an error with its name.
         if (key in new and not is_default) or (key not in old and key != "name"):
             kept[key] = value
     return {"name": name, **kept}
 
 
 def _undecided(table: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return a resolved table without those defaults that as_published decides."""
+    """Return a resolved table without the defaults that as_published determines."""
     defaults = _fields(kind, table.get("name"))
     if defaults is None:
         return dict(table)
@@ -255,7 +255,7 @@ def _kind_below(table: Mapping[str, Any], key: str, kind: str | None) -> str | N
 
 
 def _fields(kind: str, name: Any, folder: Path | None = None) -> dict[str, Any] | None:
-    """Return the keys of a part with their defaults as in a file, or None for unknown parts."""
+    """Return the keys of a part with their defaults in the form of a file, or None for unknown parts."""
     if not isinstance(name, str) or not (name in names(kind) or (":" in name and may_import())):
         return None
     cls = find(kind, name, f"{kind}.name", folder)
@@ -264,17 +264,17 @@ def _fields(kind: str, name: Any, folder: Path | None = None) -> dict[str, Any] 
     return {field.name: described(default_of(field), field) for field in dataclasses.fields(cls) if field.init}
 
 
-# Keys of an experiment file get other values; its comments, its order and all other keys stay as they are.
+# Changes of keys in the text of an experiment file, with comments, order and other keys unchanged.
 
 TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[^"\'#\[\]{}=\n]+|.', re.DOTALL
 )
-"""A string, a comment, a run of plain characters, or one bracket, equals sign or end of a line."""
+"""A string, a comment, a run of plain characters, or a bracket, equals sign or line end."""
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """A key with its value, and where the value stands in the text."""
+    """A key with its value, and the value's place in the text."""
 
     path: tuple[str, ...]
     start: int
@@ -285,27 +285,27 @@ class _Statement:
 class _Section:
     """The contents under one header, and the end of its last statement or, without one, of its header."""
 
-    path: tuple[str, ...] | None  # None of tables in a list
+    path: tuple[str, ...] | None  # None for tables in a list
     end: int
 
 
 def rewritten(text: str, changes: Mapping[str, Any]) -> str:
     """Return the text of an experiment file with some dotted keys changed.
 
-    A key that stands in the text gets its new value there. One in a table on one line is changed in it, and one
-    that is not there is added at the end of its table.
+    A key in the text gets its new value in place, also within an inline table. A missing key is added at the end of its
+    table.
 
     Parameters
     ----------
     text : str
         The file's text, TOML.
     changes : mapping
-        Such as {"learner.kernel.bandwidth": 0.5}; they mean what `changed` makes of them.
+        Changes such as {"learner.kernel.bandwidth": 0.5}, applied as by `changed`.
 
     Raises
     ------
     InputError
-        The text says the key in a way that cannot be changed so; the message names it and its value.
+        The text has the key in a form that cannot be changed; the message names the key and the value.
 
     Examples
     --------
@@ -332,7 +332,7 @@ def _written(text: str, path: tuple[str, ...], value: Any) -> str:
     for statement in statements:
         depth = len(statement.path)
         if statement.path == path[:depth]:
-            if depth < len(path):  # it is in a table on one line, or in a part that has only its name as yet
+            if depth < len(path):  # in an inline table, or in a part given by its name only
                 inner = parse(f"value = {text[statement.start : statement.end]}")
                 value = changed(inner, ".".join(("value", *path[depth:])), value, explicit=True)["value"]
             return _replaced(text, statement, toml(value))
@@ -343,13 +343,13 @@ def _written(text: str, path: tuple[str, ...], value: Any) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     line = f"{'.'.join(path[len(section.path or ()) :])} = {toml(value)}"
     stop = text.find("\n", section.end)
-    if not section.end:  # before all headers, where nothing stands yet
+    if not section.end:  # empty text before the first header
         return f"{line}{newline}{text}"
     return f"{text}{newline}{line}{newline}" if stop < 0 else f"{text[: stop + 1]}{line}{newline}{text[stop + 1 :]}"
 
 
 def _replaced(text: str, statement: _Statement, value: str) -> str:
-    """Put a value in the place of another, and leave a comment behind it in its column where there is room."""
+    """Replace a value, and keep a comment behind it in its column if there is room."""
     before, after = text[: statement.start], text[statement.end :]
     gap = len(after) - len(after.lstrip(" "))
     if after[gap : gap + 1] == "#":
@@ -376,7 +376,7 @@ def _scan(text: str) -> tuple[list[_Section], list[_Statement]]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int | None, int]]:
-    """Yield where each header or statement starts, where its first equals sign is (None of a header), where it ends."""
+    """Yield start, first equals sign (None for headers) and end of each header or statement."""
     start: int | None = None
     equals: int | None = None
     depth = end = 0
@@ -400,7 +400,7 @@ def _header(text: str) -> tuple[str, ...] | None:
 
 
 def _path(table: Any) -> tuple[str, ...]:
-    """Return the keys on the way down a table of tables that hold one key each."""
+    """Return the path of keys through nested tables with one key each."""
     path: tuple[str, ...] = ()
     while isinstance(table, dict) and table:
         (key,) = table

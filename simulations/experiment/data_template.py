@@ -1,4 +1,4 @@
-"""The experiment file that ``kernelswarm init --data`` writes: their data, with the numbers left open."""
+"""The experiment file of ``kernelswarm init --data``, for a user's data."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from kernelswarm.simulations.experiment.changes import parse_assignment, parse_v
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.templates import write_new
 
-# The network for a user's data: a file of their own, else of the nearest nodes, a ring, or a random one.
+# The network for a user's data: from a file, of nearest nodes, a ring, or random.
 
 LARGEST_RING = 30
-"""Nodes of a ring, at most: around a larger one what nodes learn takes hundreds of rounds."""
+"""Maximum number of nodes of a ring: on a larger ring, information needs hundreds of rounds."""
 
 MOST_PLACED = 1000
-"""Nodes whose places are written into the file, at most."""
+"""Maximum number of nodes whose places are written into the file."""
 
 KILOMETRES = 111.195
-"""Of a degree of latitude on a sphere of the radius 6371 km."""
+"""Kilometres per degree of latitude, on a sphere of radius 6371 km."""
 
 DEGREES = re.compile(r"lat(itude)?|breite(ngrad)?"), re.compile(r"lon(g|gitude)?|lng|l(ä|ae)nge(ngrad)?")
 PLACES = (
@@ -72,11 +72,11 @@ class Chosen(NamedTuple):
     table : str
         The lines of the table ``[topology]``.
     words : str
-        What was chosen, and why.
+        A sentence on the choice and its reason.
     without : sequence of int or str
-        Its nodes that have no rows.
+        The nodes without rows.
     nodes : int
-        How many nodes a given network has.
+        Number of nodes of a given network.
     """
 
     table: str
@@ -88,16 +88,16 @@ class Chosen(NamedTuple):
 def chosen_network(rows: Rows, nodes: int) -> Chosen:
     """Choose a network for data of some nodes.
 
-    Nodes that the rows name and place, by columns such as latitude and longitude or x and y, are adjacent to the four
-    nearest ones; degrees are turned into kilometres. Others are a ring, or where there are many, joined at random: a
-    ring of 142 nodes is 71 steps across.
+    If the rows name their nodes and have places, in columns such as latitude and longitude or x and y, nodes are
+    adjacent to the four nearest nodes; degrees are converted to kilometres. Otherwise the network is a ring, or for
+    many nodes a random network: the diameter of a ring of 142 nodes is 71.
     """
     places = _places(rows) if rows.ids is not None and 3 <= nodes <= MOST_PLACED else None
     if places is not None and rows.ids is not None:
         columns, found = places
         unit = "in km east and north of their middle, " if _are_degrees(columns) else ""
         called = " and ".join(map(shown, columns))
-        # In quotes: a line break in a name would end the comment.
+        # In quotes, since a line break in a name would end the comment.
         named = zip(found.tolist(), map(toml, in_order(rows.ids).tolist()), strict=True)
         lines = [
             'name = "nearest_neighbors"',
@@ -115,7 +115,7 @@ def chosen_network(rows: Rows, nodes: int) -> Chosen:
 
 
 def given_network(rows: Rows, path: Path, written: str) -> Chosen:
-    """Return a network that the user gives for data, and which of its nodes have no rows where these name their nodes.
+    """Return the network in a user's file, with the nodes that have no rows if rows name their nodes.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     path : Path
         The file with the network.
     written : str
-        The path as the experiment has it.
+        The path as written in the experiment.
 
     Raises
     ------
     ValueError
-        There is no network in the file, it lacks a node that the rows name, or the data have a column for each node.
+        The file has no network, the network lacks a node named by the rows, or the data have a column for each node.
     """
     network = as_network(read_graph(path), fresh=True)
     names: list[Name] = network.labels.tolist() if network.names is None else network.names
@@ -145,7 +145,7 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     named = in_order(rows.ids).tolist()
     known, wanted = compared(names, named)
     lacking = [str(name) for name, own in zip(named, wanted, strict=True) if own not in known]
-    if lacking and not (network.names is None and len(names) == len(named)):  # then they are paired by place
+    if lacking and not (network.names is None and len(names) == len(named)):  # else nodes are paired by place
         raise ValueError(
             f"network: {path.name} has no node {some(lacking)}, which the rows name: add it to the network, or leave "
             f"its rows out; its nodes are {some([str(name) for name in names])}{alike(names, lacking)}"
@@ -169,21 +169,21 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
 
 
 def naming_columns(found: Guess, path: Path) -> list[str]:
-    """Return the columns whose words are all names of nodes in a user's network; none where rows name their nodes.
+    """Return the columns whose words are all nodes of the user's network; empty if rows already name their nodes.
 
-    So are numbers of a column that is called as those that name nodes are, unless the network's are but places.
+    Numbers also count, in columns with a usual name for nodes, unless the network's nodes are plain indices.
 
     Parameters
     ----------
     found : Guess
-        The data, with the columns that hold too many words to be inputs.
+        The data, with the columns that have too many words for inputs.
     path : Path
         The file with the network.
 
     Raises
     ------
     ValueError
-        There is no network in the file.
+        The file has no network.
     """
     network = as_network(read_graph(path), fresh=True)
     names: list[Name] = network.labels.tolist() if network.names is None else network.names
@@ -203,7 +203,7 @@ def naming_columns(found: Guess, path: Path) -> list[str]:
 
 
 def left_out_nodes(rows: Rows, left: Rows) -> str:
-    """Return a sentence on nodes whose rows are all left out, or an empty text without such nodes."""
+    """Return a sentence on nodes whose rows are all left out; empty without such nodes."""
     if rows.ids is None or left.ids is None:
         return ""
     lost = [as_key(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]
@@ -216,21 +216,21 @@ def left_out_nodes(rows: Rows, left: Rows) -> str:
 
 
 def _places(rows: Rows) -> tuple[tuple[str, str], Array] | None:
-    """Return the columns that say where nodes are, and each node's mean place, in its order; None without such ones."""
+    """Return the columns with places, and the sorted nodes' mean places; None without such columns."""
     called = {place: kind.name.strip().lower() for place, kind in enumerate(rows.held) if kind.kind == "number"}
     for first, second in PLACES:
         ones = [place for place, column in called.items() if first.fullmatch(column)]
         others = [place for place, column in called.items() if second.fullmatch(column)]
         if len(ones) == len(others) == 1 and rows.ids is not None:
             values = rows.points[:, [ones[0], others[0]]].astype(np.float64)
-            whole = np.isfinite(values).all(axis=1)  # gaps are filled later, and say nothing of where a node is
+            whole = np.isfinite(values).all(axis=1)  # gaps are filled later, and have no place
             names = in_order(rows.ids)
             if not np.isin(names, rows.ids[whole]).all():
                 return None
             found = np.array([values[whole & (rows.ids == name)].mean(axis=0) for name in names])
             columns = (rows.columns[ones[0]], rows.columns[others[0]])
             if len(np.unique(found, axis=0)) < 2:
-                return None  # they do not tell nodes apart
+                return None  # the places do not distinguish nodes
             return columns, _in_kilometres(found) if _are_degrees(columns) else found
     return None
 
@@ -240,32 +240,32 @@ def _are_degrees(columns: tuple[str, str]) -> bool:
 
 
 def _in_kilometres(found: Array) -> Array:
-    """Return latitude and longitude, (V, 2), as kilometres east and north of their middle, (V, 2)."""
+    """Convert latitude and longitude (V, 2) to kilometres east and north of their middle, (V, 2)."""
     turned = np.deg2rad(found[:, 1])
-    middle = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))  # also across 180 degrees
+    middle = np.rad2deg(np.arctan2(np.sin(turned).mean(), np.cos(turned).mean()))  # valid across 180 degrees too
     east = (found[:, 1] - middle + 180.0) % 360.0 - 180.0
     north = found[:, 0] - found[:, 0].mean()
     return KILOMETRES * np.column_stack([east * np.cos(np.deg2rad(found[:, 0].mean())), north])
 
 
 NODES, LEAST = 10, 20
-"""Nodes, fewer where each would have less than this many rows."""
+"""Default number of nodes, and minimum number of rows per node, for which there may be fewer nodes."""
 
-NODE = "node"  # the column that a stream looks for
+NODE = "node"  # the default column of streams
 
 CODED = "far from all other values, or no number among them, again and again"
-"""Why a value is taken for a gap."""
+"""The reason why a value counts as a gap."""
 
 MOSTLY = 0.5
-"""The share of missing values of an input from which on a line says so."""
+"""Minimum share of missing values of an input for a warning."""
 
 FILLED: Missing = "mean"
-"""The treatment of missing values: the one that keeps all rows and needs no order of them."""
+"""The default treatment of missing values: it keeps all rows and needs no order of rows."""
 
 BATCH = 4
 
 SAMPLES, MOST_EPOCHS = 1000, 20
-"""Samples that each node learns from, at least, by seeing its rows again, but not more often than this."""
+"""Minimum number of samples of each node, reached by several epochs, and maximum number of epochs."""
 
 OPTIONS = {"target": "--target", "node_column": "--nodes", "features": "--features", "drop": "--drop"}
 OPTIONS |= {"sheet": "--set stream.sheet=NAME"}
@@ -335,29 +335,30 @@ def write_for(
     data : Path
         The file with the data: csv, npz, MATLAB, Excel, parquet, Arrow, JSON or svmlight.
     path : Path
-        Where to write the experiment.
+        The experiment file to write.
     target : str
-        Its target column; empty for y, else the only one with a usual name, or where columns have no names.
+        The target column. Empty means y, or else the only column with a usual name; also for unnamed columns.
     nodes : str
-        The column that names each row's node; empty for "node", or the one whose words are nodes of the network.
+        The column with each row's node. Empty means "node", or the column whose words are nodes of the network.
     features : sequence of str
         The input columns; empty for all columns except row numbers and columns with too many words.
     drop : sequence of str
-        Columns that are no inputs.
+        Columns that are not inputs.
     changes : sequence of str
         Further keys of the stream, such as "stream.decimal=,".
     network : Path, optional
-        The file with the network; one is chosen when left out.
+        The file with the network; by default a network is chosen.
 
     Returns
     -------
     str
-        What was found, the chosen network, what whole numbers are taken for, and inputs that may number rows or nodes.
+        Sentences on the data, the chosen network, the reading of whole numbers, and inputs that may number rows or
+        nodes.
 
     Raises
     ------
     InputError
-        The data cannot be read as they are, or the file is there already.
+        The data cannot be read, or the experiment file exists already.
     """
     given = _given(changes)
     columns = {"target": target, "node_column": nodes, "features": list(features), "drop": list(drop)}
@@ -402,7 +403,7 @@ def write_for(
 
 @contextmanager
 def _options_named() -> Iterator[None]:
-    """Turn refusals of the data into InputError, with the option of the refused key."""
+    """Turn errors about the data into InputError, with the command's option for the key."""
     try:
         yield
     except NoTarget as error:
@@ -417,18 +418,18 @@ def _options_named() -> Iterator[None]:
 
 
 class _Found(NamedTuple):
-    """The contents of a user's file: the given keys, the guessed ones, and the rows left after missing values."""
+    """The contents of a user's file: given keys, guessed keys, and the remaining rows."""
 
     asked: File
     guess: Guess
     rows: Rows
     gaps: str
     task: Literal["classification", "regression"]
-    classes: int  # 0 where targets are numbers
+    classes: int  # 0 if targets are numbers
 
 
 def _find(asked: File, missing: Missing) -> _Found:
-    """Read a user's file; raises ValueError where it cannot be learned from."""
+    """Read a user's file; raises ValueError if it cannot be used for learning."""
     guessed = guess(asked)
     rows, gaps = without_gaps(guessed.rows, missing)
     check_rows(rows, bool(gaps))
@@ -444,7 +445,7 @@ def _find(asked: File, missing: Missing) -> _Found:
 
 
 def _given(changes: Sequence[str]) -> dict[str, Any]:
-    """Return the keys of the stream that were asked for; raises InputError where there is another."""
+    """Return the given keys of the stream; raises InputError for other keys."""
     given: dict[str, Any] = {}
     for change in changes:
         key, value = parse_assignment(change)
@@ -459,14 +460,14 @@ def _given(changes: Sequence[str]) -> dict[str, Any]:
 
 
 def _with(text: str, given: Mapping[str, Any]) -> str:
-    """Return the text of an experiment with the keys of the stream that were given."""
+    """Return the text of an experiment with the given keys of the stream."""
     for key, value in given.items():
         line = f"{key} = {toml(value)}"
         written = line.replace("\\", r"\\")
         known = re.compile(rf"^(# )?{key} = .*$", re.MULTILINE)
         if known.search(text):
             text = known.sub(written, text, count=1)
-        elif key != "missing":  # written where values are missing
+        elif key != "missing":  # written only if values are missing
             text = text.replace("\ntask = ", f"\n{line}\ntask = ", 1)
     return text
 
@@ -506,7 +507,7 @@ def _filled(found: _Found, missing: Missing) -> str:
 
 
 def _lengths(found: _Found, is_given: bool, nodes: int) -> tuple[int, int, int]:
-    """Return how many nodes, rounds and epochs a first run has; epochs and the nodes without names may be given."""
+    """Return the numbers of nodes, rounds and epochs of a first run; ``nodes`` and the stream's epochs may be given."""
     rows, asked, count = found.rows, found.asked, len(found.rows)
     named = nodes if rows.ids is None else len(np.unique(rows.ids))
     size = named or max(2, min(NODES, count // LEAST))
@@ -567,7 +568,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
 
 
 def _columns(asked: File, file: File, nodes: str) -> str:
-    """Return the lines of the experiment that say how the file is read, where that is not the default."""
+    """Return the experiment's lines for reading the file that differ from the defaults."""
     keys = (
         ("encoding", "" if file.encoding == asked.encoding else file.encoding),
         ("target", file.target),
@@ -628,7 +629,7 @@ def _comment(text: str, indent: str = "") -> str:
 
 
 def _relative(data: Path, path: Path) -> str:
-    """Return the data's path as seen from the experiment's folder."""
+    """Return the data's path relative to the experiment's folder."""
     try:
         return Path(os.path.relpath(data.resolve(), path.resolve().parent)).as_posix()
     except ValueError:  # on another drive

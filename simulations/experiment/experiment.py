@@ -1,4 +1,4 @@
-"""The description of one simulation, as in the experiment file, checked as a whole before anything starts."""
+"""The description of one simulation, as in the experiment file, validated before anything starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kernelswarm.simulations.experiment.changes import assigned, begun, changed,
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, given_graph, size_of, written
 from kernelswarm.simulations.experiment.registry import find, listed_parts_only, names, part_name
 
-# The keywords of an experiment in Python, for editors and type checkers.
+# The keywords of experiments in Python, typed for editors and type checkers.
 
 
 class Tables(TypedDict, total=False):
@@ -72,23 +72,26 @@ class Keywords(Tables, total=False):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The measurement of the network: the table ``[evaluation]``.
+    """The settings of evaluations: the table ``[evaluation]``.
 
     Parameters
     ----------
     local_samples, global_samples : int
-        Held-out samples of each node's own distribution, and of all nodes or as many evenly spaced ones; at least 1.
+        Number of held-out samples of each node's own distribution, and of the pooled nodes (all of them, or as many
+        evenly spaced ones); at least 1.
     rkhs_distance : bool
-        Whether the last row also holds the mean Hilbert distance of neighbours' functions.
+        Whether the last row also has the mean Hilbert distance between neighbours' functions.
     regret, dynamic_regret : bool
-        Whether the network's table has the regret against a batch solution, and against the truth, which may move.
+        Whether the network's table has the regret against a batch solution, and against the true function, which may
+        drift.
     level : float
-        The share of targets, below 1, that is to lie within the nodes' bands; 0 for no bands.
+        The nominal share of targets, below 1, within the nodes' bands; 0 for no bands.
     bands : {"auto", "conformal", "pooled"}
-        Whether bands are made of the functions' variance where nodes know it, of own errors, or of own errors and what
-        neighbours say of theirs.
+        The source of the bands. "auto": the variance of the function if the learner knows it, else the node's own
+        errors; "conformal": the node's own errors; "pooled": own errors and messages on the neighbours' errors.
     noise : {"auto", "constant"}
-        Whether the noise in bands from the variance varies with the input where a node's errors show that it does.
+        The noise in bands from the variance. "auto": varies with the input if a node's errors show it; "constant": does
+        not.
     """
 
     local_samples: int = 200
@@ -112,19 +115,20 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Override:
-    """Keys of some nodes alone: one table ``[[node]]``.
+    """Keys of single nodes: one table ``[[node]]``.
 
     Parameters
     ----------
     nodes : tuple of int or str
-        The nodes, at least one: whole numbers are their labels in the network, or names where no node has such a label;
-        text is a name that the graph or the data have.
+        The nodes, at least one. A whole number is a label in the network, or a name if no node has this label; text is
+        a name in the graph or in the data.
     learner : dict
-        Keys laid over the experiment's learner, table by table; a table that names another part replaces it whole. A
-        name of another learner keeps those of the experiment's keys that it has too.
+        Keys that update the experiment's learner, table by table. A table that names another part replaces the old
+        table completely. If the name of the learner changes, the experiment's keys that the new learner also has are
+        kept.
     data : bool
-        Whether the nodes have data. Those that have none learn from their neighbours alone: rows and distributions are
-        those of the other nodes.
+        Whether the nodes have data. Nodes without data learn from their neighbours only, and all rows and distributions
+        belong to the other nodes.
     """
 
     nodes: tuple[int | str, ...]
@@ -140,7 +144,7 @@ class Override:
 
 @dataclass(frozen=True, repr=False)
 class Experiment:
-    """One simulation, described completely: the same experiment gives the same models on every backend.
+    """The complete description of one simulation: equal experiments give equal models on every backend.
 
     Parameters
     ----------
@@ -149,37 +153,37 @@ class Experiment:
     stream : Stream
         The nodes' data.
     learner : Learner
-        What every node runs.
+        The learner of every node.
     protocol : Rule
-        What neighbours exchange and do with it.
+        The protocol: the messages between neighbours and their use.
     backend : Backend
-        Where the nodes run; the serial one when left out.
+        The execution of the nodes; serial by default.
     seed : int
-        Seed of everything random, not negative.
+        Seed >= 0 of all random numbers.
     rounds : int
-        Rounds, at least 1; fewer are run when the data is used up.
+        Number >= 1 of rounds; a run has fewer rounds if its data is used up.
     evaluate_every : int
-        Rounds between two rows of the record, at least 1; the last round is always recorded.
+        Number >= 1 of rounds between two evaluations; the last round is always evaluated.
     checkpoint_every : int
-        Rounds between two checkpoints of a run that is written to a folder; 0 for none.
+        Number of rounds between two checkpoints of a run with a folder; 0 for no checkpoints.
     schedule : Schedule
-        Which edges are there in which round, in a file the table ``[topology.schedule]``; all in every one when left
-        out.
+        The active edges of each round; by default all. In a file, the table ``[topology.schedule]``.
     links : Links
-        What happens to messages on their way; ideal when left out.
+        Loss, delay and noise of messages; ideal by default.
     clock : Clock
-        When nodes are awake; in every round when left out.
+        The rounds in which nodes are awake; by default all.
     evaluation : Evaluation
-        How the network is measured.
+        The settings of evaluations.
     overrides : tuple of Override
-        Nodes whose learner differs.
+        Keys of single nodes.
     faults : tuple of Fault
-        What faulty nodes measure or say.
+        The faults of nodes, in their data or messages.
     strict : bool
-        In a file ``strict`` of ``[topology]``: whether a graph with parallel edges, self loops, several parts or
-        positions on some nodes only is refused.
+        Whether a graph with parallel edges, self loops, several parts or positions of only some nodes raises an error.
+        In a file, ``strict`` of ``[topology]``.
     folder : Path, optional
-        Where relative paths in changes start and the user's modules may lie: the folder of the experiment file.
+        The folder of the experiment file, to which paths in changes are relative and which may contain the user's
+        modules.
 
     Raises
     ------
@@ -206,7 +210,7 @@ class Experiment:
     folder: Path | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
 
     def __repr__(self) -> str:
-        """Name the tables, each on a line of its own; that of a network given as a graph is its size."""
+        """Return the tables, one per line; a network given as a graph is described by its size."""
         table = self.to_dict()
         if isinstance(self.topology, nx.Graph):
             table["topology"] = size_of(self.topology)
@@ -240,7 +244,7 @@ class Experiment:
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any], folder: Path | None = None) -> Experiment:
-        """Make an experiment from the tables of an experiment file.
+        """Build an experiment from the tables of an experiment file.
 
         Parameters
         ----------
@@ -248,7 +252,7 @@ class Experiment:
             Keys as in the file; a part may also be a finished object, the topology a networkx graph, an adjacency
             matrix, a list or a frame of edges, or a dict of each node's neighbours.
         folder : Path, optional
-            Where relative paths start and modules of "module:Class" may lie; the current folder when left out.
+            The folder for relative paths and for modules of "module:Class"; by default the current folder.
 
         Raises
         ------
@@ -276,7 +280,7 @@ class Experiment:
         except NotTOML as error:
             raise InputError(f"an experiment is refused: {error}") from error
         topology, strict, schedule = table.get("topology"), table.pop("strict", False), Always()
-        if "schedule" in table:  # as strict beside any topology, and in that table too
+        if "schedule" in table:  # accepted beside the topology, like strict, and in its table
             schedule = build("graph_schedule", table.pop("schedule"), "schedule", folder)
         graph = given_graph(topology)
         if graph is not None:
@@ -304,13 +308,15 @@ class Experiment:
         Parameters
         ----------
         path : str or Path
-            The file; relative paths in it start at its folder.
+            The file; paths in it are relative to its folder.
         changes : sequence of str
-            Such as "learner.step_size=1", made in their order before anything is checked.
+            Changes such as "learner.step_size=1", applied in order before the checks.
         safe : bool
-            Whether parts named as "package.module:Class" are refused, so that no code of the file's choice is run.
+            If True, parts named as "package.module:Class" raise an error, so that the file cannot choose the code that
+            runs.
         varied : mapping of str to sequence, optional
-            The keys of a comparison with their values: where the file leaves out one that it needs, it has the first.
+            The varied keys of a comparison with their values. The first value is used for a required key that the file
+            omits.
 
         Raises
         ------
@@ -328,9 +334,9 @@ class Experiment:
                 raise InputError(f"{path}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the resolved tables, defaults included, as an experiment file holds them.
+        """Return the resolved tables, including defaults, in the form of an experiment file.
 
-        A network given as a graph is named as the file "graph.graphml", which a run folder holds.
+        A network given as a graph is named "graph.graphml", its file in a run folder.
         """
         table: dict[str, Any] = {}
         for entry in fields(self):
@@ -345,14 +351,14 @@ class Experiment:
             table["topology"]["schedule"] = describe(self.schedule)
         if self.strict:
             table["topology"]["strict"] = True
-        # The plain values first: in a file they must stand before the first table.
+        # Plain values first, since in a file they precede the first table.
         return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict | list)))
 
     def with_changes(self, changes: Mapping[str, Any]) -> Experiment:
         """Return the experiment with some dotted keys changed, such as {"protocol.name": "isolated", "seed": 3}.
 
-        A changed ``name`` keeps the keys that the new part has too, where they differ from the old part's defaults; a
-        name or a table for the whole part keeps nothing.
+        If a ``name`` changes, keys that the new part also has and that differ from the old part's defaults are kept. If
+        the whole part is replaced by a name or a table, no keys are kept.
         """
         table = self.to_dict()
         for key, value in changes.items():
@@ -360,9 +366,9 @@ class Experiment:
         return self.other(table)
 
     def other(self, table: Mapping[str, Any]) -> Experiment:
-        """Return the experiment of other tables, with what no table holds where they describe it as this one's do.
+        """Return the experiment of other tables, with this one's graph and in-memory data if they fit.
 
-        That is a network given as a graph, and data in memory.
+        Tables contain neither a network given as a graph nor in-memory data.
 
         Raises
         ------
@@ -378,7 +384,7 @@ class Experiment:
         return replace(found, stream=with_data_of(found.stream, self.stream))
 
     def learners_for(self, nodes: Sequence[int]) -> dict[int, Learner]:
-        """Return the learner of each of some nodes, the same one for all that no override names.
+        """Return the learner of each node; nodes without an override share one learner.
 
         Raises
         ------
@@ -392,15 +398,15 @@ class Experiment:
         return found | {node: self.learner_for(node) for node in own}
 
     def learner_for(self, node: int) -> Learner:
-        """Return the learner of a node, its overrides laid over the experiment's in their order.
+        """Return the learner of a node: the experiment's learner, updated by the node's overrides in order.
 
-        Where one learner has all nodes' samples it is that one, and where a batch solver fits them the one kernel
-        expansion, both without overrides.
+        If one learner has the samples of all nodes, it is returned without overrides; for a batch solver, it is the
+        kernel expansion that the solver fits.
 
         Raises
         ------
         InputError
-            The batch solver has no use for the learner's kernel, loss or samples.
+            The batch solver does not support the learner's kernel, loss or samples.
         """
         if self.protocol.offline is not None:
             return batch_expansion(self.learner)
@@ -420,7 +426,7 @@ _NEEDED = tuple(
 
 
 def batch_expansion(learner: Learner) -> BatchExpansion:
-    """Return the expansion that a batch solver fits in a learner's place; raises InputError where it cannot."""
+    """Return the kernel expansion that a batch solver fits in place of a learner; raises InputError if it cannot."""
     kernel: Kernel | None = getattr(learner, "kernel", None)
     name = part_name(learner)
     cause = ""
@@ -438,13 +444,13 @@ def batch_expansion(learner: Learner) -> BatchExpansion:
     return BatchExpansion(learner.loss, kernel, learner.batch_size)
 
 
-# An experiment from the keywords of a call: the tables of an experiment file, and data in memory.
+# Experiments from keywords: the tables of an experiment file, and in-memory data.
 
 SIZES = {"nodes", "rows", "columns", "height", "cliques", "clique_size", "positions"}
-"""Keys of topologies that say how many nodes there are."""
+"""Keys of topologies that determine the number of nodes."""
 
 OF_DATA = ("name", "path", "test_path", "format", "contents", "target")
-"""Keys of the stream "file" that data in memory decide."""
+"""Keys of the stream "file" that in-memory data determine."""
 
 
 def build_experiment(
@@ -455,35 +461,35 @@ def build_experiment(
     node: str | Sequence[Mapping[str, Any]] | None = None,
     **tables: Unpack[Tables],
 ) -> Experiment:
-    """Make an experiment from keywords, which are the tables and keys of an experiment file.
+    """Build an experiment from keywords, which are the tables and keys of an experiment file.
 
     Parameters
     ----------
     data : arrays, frame or dict, optional
-        The nodes' data, in place of a stream: (X, y) with X (n, p) and y (n,) or (n, q), or (X, y, node) where ``node``
-        (n,) says by number or name whose each row is; a frame of pandas, polars or pyarrow, or a dict of columns, with
-        ``target``; a dict of arrays such as ``numpy.load`` gives; or a dict with (X, y) or a frame for each node by its
-        name. It is copied, and dealt to the nodes as the rows
-        of a file are: ``stream={"split": "patches", "standardize": True}`` may stand beside it.
+        The nodes' data, in place of a stream: (X, y) with X (n, p) and y (n,) or (n, q), or (X, y, node), where
+        ``node`` (n,) is the number or name of each row's node; a frame of pandas, polars or pyarrow, or a dict of
+        columns, with ``target``; a dict of arrays as returned by ``numpy.load``; or a dict with (X, y) or a frame for
+        each node's name. The data are copied, and dealt to the nodes like the rows of a file. Keys of the stream may be
+        given too: ``stream={"split": "patches", "standardize": True}``.
     test : as data, optional
-        Rows to be measured on, and never learned from.
+        Test rows, in the form of ``data``.
     target : str or sequence of str, optional
-        The columns of a frame that are learned; the column "y" when left out.
+        The target columns of a frame; by default "y".
     node : str, optional
-        The column of a frame that says whose each row is; "node", if there is one, when left out. A list of tables is
-        the experiment file's ``[[node]]``.
+        The column of a frame with each row's node; by default "node", if there is one. A list of tables stands for
+        ``[[node]]`` of an experiment file.
     **tables
         ``topology`` (a name, a table, a part, any networkx graph, directed or not, an adjacency matrix, a list or frame
-        of edges, or a dict of each node's neighbours; nodes that ``node`` names too are found by their names, and a
-        family of networks named without ``nodes`` has as many as the data name),
-        ``learner``, ``protocol``, ``rounds``, ``seed``, and so on. ``schedule`` says when edges of a graph are there,
-        as ``[topology.schedule]`` does in a file. ``strict=True`` refuses graphs that would have to be changed, or that
-        fall into parts. Relative paths start at the current folder.
+        of edges, or a dict of each node's neighbours; nodes are matched by name with the rows' nodes; a family of
+        networks without ``nodes`` has as many nodes as the data name), ``learner``, ``protocol``, ``rounds``, ``seed``,
+        and so on. ``schedule`` gives the active edges of each round, like ``[topology.schedule]`` in a file. With
+        ``strict=True``, graphs that would have to be changed, or that are not connected, raise an error. Paths are
+        relative to the current folder.
 
     Raises
     ------
     InputError
-        A keyword is unknown or missing, a value has a wrong type or range, or the data are none.
+        A keyword is unknown or missing, a value has a wrong type or range, or the data are invalid.
 
     Examples
     --------
@@ -512,7 +518,7 @@ def build_experiment(
 
 
 def _with_nodes(topology: Any, stream: File) -> Any:
-    """Return a family of networks that is named without its size with as many nodes as the data name, if they do."""
+    """Add the number of nodes that the data name to a family of networks given without its size."""
     table = {"name": topology} if isinstance(topology, str) else topology
     name = table.get("name") if isinstance(table, Mapping) else None
     if not isinstance(name, str) or name not in names("topology") or set(table) & SIZES:
@@ -527,12 +533,12 @@ def _with_nodes(topology: Any, stream: File) -> Any:
 
 
 def experiment_from(experiment: Experiment | None, tables: Mapping[str, Any]) -> Experiment:
-    """Return the experiment that a call was given, as one or in keywords.
+    """Return the experiment of a call, from the object or from keywords.
 
     Raises
     ------
     InputError
-        It was given as both or as none, or as :func:`build_experiment`.
+        Both or neither were given, or as :func:`build_experiment`.
     """
     if experiment is None:
         return build_experiment(**tables)
@@ -568,18 +574,18 @@ def _stream(data: Any, test: Any, target: str | Sequence[str] | None, node: str 
     return stream.holding(held)
 
 
-# The files that an experiment's data come from, and what tells whether they have changed.
+# The data files of an experiment, and their digests.
 
 
 def digests(experiment: Experiment) -> dict[str, str]:
     """Return the SHA-256 of each file that the stream names, by its key, such as ``stream.path``.
 
-    Whatever field of the stream, or of a part in it, is the path of a file counts; it is read piece by piece. Of a
-    folder it is that of the names and the SHA-256 of all files in it.
+    All fields of the stream and of its parts that are paths of files count. Files are read in pieces. The digest of a
+    folder is computed from the names and digests of its files.
     """
     found = {}
     for key, path in file_paths(experiment.stream, "stream"):
-        if os.path.isfile(path):  # a missing one is refused where it is opened, with the nearest name in its folder
+        if os.path.isfile(path):  # a missing file raises an error when it is opened
             found[key] = _digest(path)
         elif os.path.isdir(path):
             files = sorted(part for part in path.rglob("*") if part.is_file())
@@ -594,16 +600,16 @@ def _digest(path: Path) -> str:
 
 
 def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mapping[str, str], again: str) -> None:
-    """Refuse to go on with other data than the run began with.
+    """Raise an error if the data differ from the data at the start of the run.
 
     Parameters
     ----------
     experiment : Experiment
-        The experiment that is to be gone on with.
+        The experiment of the run to be resumed.
     before, now : mapping of str to str
-        What :func:`digests` returned when the run began, and returns now.
+        The results of :func:`digests` at the start of the run, and now.
     again : str
-        The command that starts the run anew.
+        The command that starts the run from the beginning.
 
     Raises
     ------
@@ -619,9 +625,9 @@ def refuse_changed(experiment: Experiment, before: Mapping[str, str], now: Mappi
 
 
 def file_paths(part: object, key: str) -> Iterator[tuple[str, Path]]:
-    """Yield each field of a part, or of a part in it, that is the path of a file, with its dotted key."""
+    """Yield each field of a part, or of a nested part, that is the path of a file, with its dotted key."""
     if isinstance(part, File) and part.held is not None:
-        return  # its data are not in the file, which may be another one of the same name
+        return  # the data are in memory: the file may be another one
     if isinstance(part, Path):
         yield key, part.expanduser()
     elif dataclasses.is_dataclass(part):

@@ -1,6 +1,6 @@
-"""The best candidate against the experiment as it is, in pilots with seeds that did not choose it.
+"""Comparison of the best candidate with the unchanged experiment, in pilots with new seeds.
 
-The least of many risks is lower than the same candidate's next one, since luck takes part in the choice.
+The smallest of many risks underestimates the risk of the chosen candidate, so new seeds are needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from kernelswarm.arrays import Array
 
 SEEDS = 4
-"""Draws that both are run with."""
+"""Number of seeds with which both are run."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Figures:
     Attributes
     ----------
     risk : float
-        On the nodes' own samples that were set aside, mean over the nodes; infinite where the pilot failed.
+        Risk on the nodes' own held-aside samples, as mean over the nodes; infinite if the pilot failed.
     pooled_risk : float
-        The same on the samples of all nodes together.
+        Risk on the pooled held-aside samples of all nodes.
     model_order : float
-        Mean over the nodes.
+        Model order, as mean over the nodes.
     failure : str
-        The reason of its failure; empty for candidates that ran.
+        The reason of a failure; empty for successful pilots.
     """
 
     risk: float
@@ -47,16 +47,16 @@ def failed(cause: str) -> Figures:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Pilots of the experiment as it is and of the best candidate, with the same seeds, which neither was chosen with.
+    """Pilots of the unchanged experiment and of the best candidate, with the same new seeds.
 
     Attributes
     ----------
     before, after : tuple of Figures
-        One for each seed; equal where the experiment as it is is the best.
+        One entry for each seed; equal if the unchanged experiment is the best candidate.
     pooled : bool
         Whether the pooled risk was compared.
     first : int
-        The first seed; the others follow it.
+        The first of consecutive seeds.
     """
 
     before: tuple[Figures, ...]
@@ -66,17 +66,17 @@ class Judgement:
 
     @property
     def holds(self) -> bool:
-        """Whether the candidate risks less by more than one standard error of the mean paired difference."""
+        """Whether the candidate's risk is lower by more than one standard error of the mean paired difference."""
         return lower(risks(self.after, self.pooled), self.given)
 
     @property
     def given(self) -> Array:
-        """The risks of the experiment as it is, one for each seed."""
+        """The risks of the unchanged experiment, one for each seed."""
         return risks(self.before, self.pooled)
 
     @property
     def chosen(self) -> Array:
-        """The risks of the candidate if it holds, else of the experiment as it is."""
+        """The risks of the candidate if it is better, else of the unchanged experiment."""
         return risks(self.after, self.pooled) if self.holds else self.given
 
     @property
@@ -88,7 +88,7 @@ class Judgement:
 
     @property
     def worse(self) -> str:
-        """What else rises by more than a standard error: the risk that was not compared, or nothing."""
+        """The name of the other risk if it rises by more than a standard error, else empty."""
         before, after = (risks(figures, not self.pooled) for figures in (self.before, self.after))
         if not np.isfinite(after).all() or not lower(before, after):
             return ""
@@ -98,22 +98,22 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Values that a cell of a comparison does best with in pilot runs; none where it has no key to tune.
+    """Tuned values of a cell of a comparison, found in pilot runs.
 
     Parameters
     ----------
     values : mapping of str to object
-        What the search changed, by dotted keys; none where the cell stays as it is.
+        The values that the search changed, by dotted keys; empty if the cell is unchanged.
     keys : tuple of str
-        All that were tried.
+        All tuned keys; empty if the cell has none.
     pilots : int
-        The number of pilots, the judgement's included.
+        Number of pilots, including the pilots of the judgement.
     seeds : tuple of int
-        Those of the search; none of them is measured.
+        The seeds of the search, which are not used for the comparison itself.
     edges : mapping of str to str
-        The keys whose optimum is the lowest ("low") or the highest ("high") value that was tried.
+        The keys whose optimum is the lowest ("low") or the highest ("high") tried value.
     judgement : Judgement, optional
-        The best candidate against the cell as it is, or None without a search.
+        The comparison of the best candidate with the unchanged cell, or None without a search.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Tuned:
 
 
 def lower(ones: Array, others: Array) -> bool:
-    """Return whether risks are lower than others of the same seeds by more than one standard error of the difference.
+    """Tell whether risks are lower than others of the same seeds by more than one standard error of the difference.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def lower(ones: Array, others: Array) -> bool:
 
 
 def risks(figures: Sequence[Figures], pooled: bool) -> Array:
-    """Return one risk of each pilot."""
+    """Return the local or the pooled risk of each pilot."""
     return np.array([each.pooled_risk if pooled else each.risk for each in figures])
 
 

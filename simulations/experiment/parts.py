@@ -1,8 +1,9 @@
-"""The one table of names, and the way from a table of the experiment file to the part it describes and back.
+"""Conversion between tables of the experiment file and parts.
 
-A part is a frozen dataclass whose fields are the keys of its table. A field that holds another part says so in its
-metadata: ``field(default=Gaussian(), metadata={"part": "kernel"})``; with ``"scalar": "constant"`` a bare number stands
-for that part, with the number as its first field. Ranges are checked by the part's ``__post_init__``, types here.
+A part is a frozen dataclass whose fields are the keys of its table. The metadata of a field declare that it is another
+part: ``field(default=Gaussian(), metadata={"part": "kernel"})``. With ``"scalar": "constant"``, a bare number is an
+abbreviation of this part, with the number as its first field. The part's ``__post_init__`` checks ranges; this module
+checks types.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
 
     from kernelswarm.graphs.adjacency import Graph
 
-# Networks of the user's own: given as an object, or made by a function "module:function" in the experiment file.
+# Users' networks: given as an object, or created by a function "module:function" in the experiment file.
 
 RANDOM = ("generator", "seed")
-"""Arguments that follow the experiment's seed when the table does not give them."""
+"""Arguments that follow the experiment's seed unless the table gives them."""
 
 ATTEMPTS = 100
 
@@ -55,10 +56,10 @@ ATTEMPTS = 100
 class GraphFunction:
     """A call such as ``networkx:petersen_graph`` with the table's other keys as its arguments.
 
-    It may return any form of a topology in Python: a graph, a matrix, edges, or a dict of neighbours.
+    The function may return any form of a topology in Python: a graph, a matrix, edges, or a dict of neighbours.
 
-    A function with an argument ``generator`` gets a numpy Generator, one with ``seed`` a whole number; both follow the
-    experiment's seed, and such a function is called up to 100 times, until its network is connected.
+    An argument ``generator`` is given a numpy Generator, and an argument ``seed`` a whole number. Both follow the
+    experiment's seed, and the function is then called up to 100 times, until its network is connected.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class GraphFunction:
     Raises
     ------
     ValueError
-        The function does not take an argument, or lacks one.
+        The table has an unknown argument, or lacks a required one.
     """
 
     function: str
@@ -95,8 +96,8 @@ class GraphFunction:
                 raise RefusedKey(key, f"is missing: {self.function} needs it")
 
     def build(self, generator: np.random.Generator) -> Graph:
-        """Call the function; ValueError when it returns no form of a graph, or no connected one in all its draws."""
-        # Actors read this file too, and have no use for networkx.
+        """Call the function; raises ValueError if it returns no graph, or no connected graph in all calls."""
+        # Imported here, since actors import this file and do not need networkx.
         import networkx as nx
 
         from kernelswarm.graphs.given.from_python import FORMS, graph_of
@@ -120,11 +121,11 @@ class GraphFunction:
 
         graph = draw()
         if not random or graph.is_directed() or not len(graph) or nx.is_connected(graph):
-            return graph.copy()  # what else is wrong with it, the validation of networks says
+            return graph.copy()  # validated later
         return draw_until_connected(draw, ATTEMPTS, self.function, lambda last: "change its arguments")
 
     def _accepted(self) -> Mapping[str, inspect.Parameter]:
-        # Decorators of networkx add keywords of their own to the signature that one sees from outside.
+        # Decorators of networkx add keywords to the outer signature.
         return inspect.signature(inspect.unwrap(find("topology", self.function, "topology.name"))).parameters
 
 
@@ -132,7 +133,7 @@ def given_graph(topology: object) -> Graph | None:
     """Return the graph given as a topology, or None if the topology is a name, a table or a part."""
     if isinstance(topology, str) or (is_dataclass(topology) and not isinstance(topology, type)):
         return None
-    from kernelswarm.graphs.given.from_python import graph_of  # networkx, for which actors have no use
+    from kernelswarm.graphs.given.from_python import graph_of  # imports networkx, which actors do not need
 
     try:
         return graph_of(topology)
@@ -141,12 +142,12 @@ def given_graph(topology: object) -> Graph | None:
 
 
 def size_of(graph: Graph) -> str:
-    """Return how many nodes and edges a graph has."""
+    """Describe a graph by its numbers of nodes and edges."""
     return f"{number_of(graph.number_of_nodes(), 'node')}, {number_of(graph.number_of_edges(), 'edge')}"
 
 
 def build(kind: str, value: Any, path: str = "", folder: Path | None = None, default: Any = None) -> Any:
-    """Make the part that a name or a table describes.
+    """Build the part that a name or a table describes.
 
     Parameters
     ----------
@@ -154,14 +155,14 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
         A key of PARTS.
     value : str or mapping or part
         A name, a table with ``name`` and the part's keys, or a finished part, which is returned as it is. A table
-        without a name is recognised by a key that is itself a name ({epsilon = 1e-3} is the budget ``epsilon``);
-        otherwise it changes keys of ``default``.
+        without a name is recognised by a key that equals a part's name ({epsilon = 1e-3} is the budget ``epsilon``);
+        otherwise its keys change ``default``.
     path : str
-        Where the value stands in the experiment file, for messages; the kind when empty.
+        The dotted key in the experiment file, for messages; empty means the kind.
     folder : Path, optional
-        Folder of the experiment file: relative paths start there, and modules of "module:Class" may lie there.
+        Folder of the experiment file, for relative paths and for modules of "module:Class".
     default : part, optional
-        What the key holds when it is left out.
+        The default value of the key.
 
     Raises
     ------
@@ -211,7 +212,7 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
 
 
 ABOVE = ("seed", "rounds", "evaluate_every", "checkpoint_every")
-"""The keys of an experiment that are in no table."""
+"""The keys of an experiment outside of tables."""
 
 
 def fill(
@@ -222,22 +223,22 @@ def fill(
     title: str = "",
     alone: str | None = None,
 ) -> Any:
-    """Make a dataclass from a table that holds its fields, refusing unknown and missing keys and wrong types.
+    """Build a dataclass from a table of its fields; unknown and missing keys and wrong types raise an error.
 
     Parameters
     ----------
     cls : type
         The dataclass.
     table : mapping
-        Its fields as they are written in the file.
+        The fields in the form of the file.
     path : str
-        Where the table stands, empty for the file itself.
+        The dotted key of the table; empty for the file itself.
     folder : Path, optional
-        Where relative paths start.
+        The folder for relative paths.
     title : str
         The name of the table in messages.
     alone : str, optional
-        The key whose value stands at ``path`` itself, without a table: ``step_size = 0.1``.
+        The key whose value is given at ``path`` itself, without a table: ``step_size = 0.1``.
     """
     fields = {written(entry): entry for entry in dataclasses.fields(cls) if entry.init and written(entry)}
     for key, value in table.items():
@@ -267,12 +268,12 @@ def fill(
 
 
 def is_published(part: Any, field: dataclasses.Field[Any]) -> bool:
-    """Return whether a part is in its published form, which decides this field."""
+    """Tell whether a part is in its published form, which determines this field."""
     return "as_published" in field.metadata and part.as_published
 
 
 def describe(part: Any) -> dict[str, Any]:
-    """Return the table that `build` makes into an equal part, defaults included.
+    """Return the table, including defaults, from which `build` makes an equal part.
 
     Examples
     --------
@@ -286,17 +287,17 @@ def describe(part: Any) -> dict[str, Any]:
     table = {} if name in {field.name for field in fields} else {"name": name}
     for field in fields:
         value = getattr(part, field.name)
-        # TOML has no null: leaving the key out means the same. So does leaving out what as_published decides.
+        # TOML has no null, so the key is left out. Keys determined by as_published are left out too.
         if value is not None and not (is_published(part, field) and value == field.metadata["as_published"]):
             table[field.name] = described(value, field)
     return table
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with another one's keys laid over it, table by table.
+    """Return a table updated by the keys of another, table by table.
 
-    A table that names another part than the one below it replaces it whole: the keys of a Matern kernel mean nothing to
-    a Gaussian one. The same holds for parts that are recognised by a key, which share none with what they replace.
+    A nested table that names another part replaces the old table completely, since the keys of a Matern kernel do not
+    apply to a Gaussian kernel. The same holds for parts recognised by a key if they share no key with the old table.
     """
     merged = dict(base)
     for key, value in change.items():
@@ -313,7 +314,7 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def catalogue(kind: str) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield the name of every part of a kind, its docstring's first sentence and its keys with their defaults."""
+    """Yield the name of each part of a kind, the first sentence of its docstring, and its keys with defaults."""
     for name in names(kind):
         cls = find(kind, name, kind)
         paragraph = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].replace("``", "").split())
@@ -330,18 +331,18 @@ def catalogue(kind: str) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def written(field: dataclasses.Field[Any]) -> str:
-    """Return a field's key in the file: its name, unless its metadata has another "key"; empty for no key at all."""
+    """Return a field's key in the file: its name, unless its metadata have another "key"; empty for no key."""
     key: str = field.metadata.get("key", field.name)
     return key
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
-    """Return the default of a field; `dataclasses.MISSING` when its key is required."""
+    """Return the default of a field; `dataclasses.MISSING` if its key is required."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def described(value: Any, field: dataclasses.Field[Any]) -> Any:
-    """Return a field's value as the file holds it."""
+    """Return a field's value in the form of the file."""
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
         return [described(entry, field) for entry in value]
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
@@ -357,19 +358,19 @@ def described(value: Any, field: dataclasses.Field[Any]) -> Any:
 
 
 def in_short(part: Any) -> str:
-    """Return a part as one would write it in the file: its name, and what its name does not say."""
+    """Return a part in short form for the file: its name alone, or with the keys that differ from defaults."""
     table = short_table(part)
     return shown(table["name"] if list(table) == ["name"] else table)
 
 
 def short_table(part: Any) -> dict[str, Any]:
-    """Return the table of a part without the keys that have their defaults."""
+    """Return the table of a part without keys at their defaults."""
     defaults = {field.name: described(default_of(field), field) for field in dataclasses.fields(part)}
     return {key: entry for key, entry in describe(part).items() if key == "name" or entry != defaults.get(key)}
 
 
 def _refuse_words(part: Any, path: str) -> None:
-    """Refuse a finished part that holds the name of another part, or a number or a table, in its place."""
+    """Raise an error if a finished part has a name, a number or a table in place of a nested part."""
     for field in dataclasses.fields(part):
         value, kind = getattr(part, field.name), field.metadata.get("part")
         if kind is not None and isinstance(value, str | int | float | Mapping):
@@ -380,7 +381,7 @@ def _refuse_words(part: Any, path: str) -> None:
 
 
 def kind_of(cls: type[Any], key: str) -> str | None:
-    """Return the kind of part that a field holds, None for plain values."""
+    """Return the kind of a field's part, or None for plain values."""
     kind: str | None = next(
         (field.metadata.get("part") for field in dataclasses.fields(cls) if field.name == key), None
     )
@@ -419,7 +420,7 @@ def _value(value: Any, field: dataclasses.Field[Any], hint: Any, path: str, fold
             return _table(hint, value, path, folder)
         return _typed(value, hint, path, folder, default_of(field))
     if any(isinstance(value, admitted) for admitted in get_args(hint) if _is_concrete(admitted)):
-        return value  # a finished object that the annotation names beside the contract, such as a networkx graph
+        return value  # an object named in the annotation, such as a networkx graph
     scalar = field.metadata.get("scalar")
     if scalar is not None and isinstance(value, int | float) and not isinstance(value, bool):
         cls = find(kind, scalar, path)
@@ -442,7 +443,7 @@ def _typed(value: Any, hint: Any, path: str, folder: Path | None, default: Any) 
         if math.isnan(number) or (math.isinf(number) and number != default):
             raise InputError(f"{path} = {shown(value)} must be {asked}, and finite")
     try:
-        # As JSON, strictly: a list becomes the tuple that the annotation asks for, but "1" and true become no number.
+        # Strict JSON conversion: a list becomes a tuple as annotated, but "1" and true do not become numbers.
         typed = _adapter(hint).validate_json(json.dumps(written), strict=True)
     except PydanticUserError as error:
         raise InputError(
@@ -461,7 +462,7 @@ def _typed(value: Any, hint: Any, path: str, folder: Path | None, default: Any) 
 
 
 def _words(hint: Any) -> list[str]:
-    """Return the strings that an annotation admits by name."""
+    """Return the literal strings in an annotation."""
     return [word for entry in get_args(hint) for word in ([entry] if isinstance(entry, str) else _words(entry))]
 
 
@@ -504,7 +505,7 @@ def _rule(field: dataclasses.Field[Any], hint: Any) -> str:
 
 
 def _name_by_key(kind: str, keys: Mapping[str, Any]) -> str | None:
-    """Return the name among the keys that has itself as a key, such as ``epsilon`` of the budgets."""
+    """Return the key that equals the name of a part with this key, such as ``epsilon`` of the budgets."""
     found = []
     for key in keys:
         if key in PARTS[kind]:

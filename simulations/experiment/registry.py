@@ -1,4 +1,4 @@
-"""The names of the parts: the one table, and the import of the class behind a name."""
+"""The table of all parts by name, and the import of the classes behind the names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kernelswarm.simulations.core.compiling import keep_by_contents
 from kernelswarm.simulations.core.errors import InputError, nearest, shown
 from kernelswarm.simulations.core.own_code import CONTRACTS, OwnCode, is_own, refuse_declared, refuse_signatures
 
-# The import of a named object: from a module of ours, of a user, or of another package.
+# Imports of named objects: from kernelswarm, a user's module, or another package.
 
 
 def load(target: str) -> Any:
-    """Return the object that a text of ours names, "module:attribute"."""
+    """Return the object of kernelswarm named "module:attribute"."""
     module, _, attribute = target.partition(":")
     found: Any = importlib.import_module(module)
     for step in attribute.split("."):
@@ -37,7 +37,7 @@ def _places(folder: Path | None) -> list[str]:
 
 
 def refuse_elsewhere(name: str, path: str, folder: Path | None) -> None:
-    """Refuse a module that lies neither beside the experiment file nor in the current folder; raises InputError."""
+    """Raise an InputError if a module is neither beside the experiment file nor in the current folder."""
     module = name.partition(":")[0]
     first = module.split(".")[0]
     if not any(
@@ -50,13 +50,13 @@ def refuse_elsewhere(name: str, path: str, folder: Path | None) -> None:
 
 
 def import_part(name: str, path: str, folder: Path | None) -> Any:
-    """Import a module that is not ours and return the object ``name`` in it; raises InputError if that fails."""
-    # A user's module lies beside the experiment or where the command is given. The places are appended, so that they
-    # shadow nothing, and they stay, so that the processes of a backend find the module too.
+    """Import a module from outside kernelswarm and return its object ``name``; raises InputError if that fails."""
+    # A user's module is beside the experiment or in the current folder. Both folders are appended to the path, so that
+    # they shadow nothing, and remain there for the processes of a backend.
     places = _places(folder)
     sys.path.extend(place for place in places if place not in sys.path)
     module, _, attribute = name.partition(":")
-    importlib.invalidate_caches()  # the module may be younger than the last look into its folder
+    importlib.invalidate_caches()  # the module may have been written just now
     try:
         with OwnCode(f"{path} = {shown(name)}: importing {module}"):
             importlib.import_module(module)
@@ -77,22 +77,22 @@ def import_part(name: str, path: str, folder: Path | None) -> Any:
         raise InputError(f"{path} = {shown(name)}: {module} has no {attribute}{nearest(attribute, known)}") from error
 
 
-# The parts that other installed packages offer, by their entry points.
+# Parts of other installed packages, declared as entry points.
 
 GROUP = "kernelswarm."
-"""Before the plural of a kind: entry points of ``kernelswarm.learners`` are learners."""
+"""Prefix of entry point groups, before the plural of a kind: ``kernelswarm.learners``."""
 
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A part that a package offers.
+    """A part of another package.
 
     Parameters
     ----------
     target : str
-        Where it is, "package.module:Class".
+        The class, "package.module:Class".
     packages : tuple of str
-        Who offers it; of a name that several packages offer none is taken.
+        The packages with this name; if there are several, using the name raises an error.
     """
 
     target: str
@@ -100,7 +100,7 @@ class EntryPoint:
 
 
 def plural(kind: str) -> str:
-    """Return the plural of a kind of part, by which lists and groups of entry points are called.
+    """Return the plural of a kind of part, for lists and entry point groups.
 
     Examples
     --------
@@ -111,9 +111,9 @@ def plural(kind: str) -> str:
 
 
 def entry_points(kind: str) -> Mapping[str, EntryPoint]:
-    """Return the parts of a kind that installed packages offer, by their names; none of them is imported.
+    """Return the parts of a kind in installed packages, by name, without importing them.
 
-    The entry points are read once: packages installed while a process runs are not seen by it.
+    The entry points are read once, so packages installed later are not found by the running process.
     """
     return _groups().get(GROUP + plural(kind), {})
 
@@ -129,7 +129,7 @@ def _groups() -> dict[str, dict[str, EntryPoint]]:
             before = group.get(point.name)
             if before is None:
                 group[point.name] = EntryPoint(point.value, (package.name,))
-            elif package.name not in before.packages:  # the second of the same name is hidden by the first on the path
+            elif package.name not in before.packages:  # a second distribution of the same name is hidden by the first
                 group[point.name] = EntryPoint(before.target, (*before.packages, package.name))
     return groups
 
@@ -328,7 +328,7 @@ PARTS: dict[str, dict[str, str]] = {
     },
 }
 
-# kind -> the methods of its contract that nothing runs without: a class that lacks one is of another kind.
+# kind -> the required methods of its contract: a class without one is of another kind.
 METHODS: dict[str, tuple[str, ...]] = {
     "learner": ("init", "eta", "evaluate", "gradient", "step", "function", "function_from"),
     "kernel": ("cross", "diagonal"),
@@ -360,7 +360,9 @@ FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("numbers",),
     ),
 }
-"""The methods of one of these are there too: a protocol sends values, or vectors, or stacks others, or sends cells."""
+"""Alternative sets of methods, one of which is required too: a protocol sends values, vectors, stacked protocols or
+cells.
+"""
 
 _safe: ContextVar[bool] = ContextVar("safe", default=False)
 _beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)
@@ -369,18 +371,18 @@ _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 
 def names(kind: str) -> list[str]:
-    """Return the names of a kind's parts in the order of the table, then the names offered by installed packages."""
+    """Return the names of a kind's parts in the order of the table, then those of installed packages."""
     return list(dict.fromkeys([*PARTS[kind], *(entry_points(kind) if may_import() else ())]))
 
 
 @contextmanager
 def listed_parts_only(only: bool = True) -> Iterator[None]:
-    """Refuse, inside this context, every part that is named by a module: no code is imported but kernelswarm's own.
+    """Permit only parts of kernelswarm inside this context: parts named by a module raise an error.
 
     Parameters
     ----------
     only : bool
-        False changes nothing: what is refused around this context stays refused in it.
+        False has no effect: the restriction of an outer context remains.
 
     Examples
     --------
@@ -397,7 +399,7 @@ def listed_parts_only(only: bool = True) -> Iterator[None]:
 
 @contextmanager
 def modules_beside_only(only: bool = True) -> Iterator[None]:
-    """Import, inside this context, only modules that lie beside the experiment file or in the current folder."""
+    """Permit only modules beside the experiment file or in the current folder inside this context."""
     token = _beside_only.set(only or _beside_only.get())
     try:
         yield
@@ -406,12 +408,12 @@ def modules_beside_only(only: bool = True) -> Iterator[None]:
 
 
 def may_import() -> bool:
-    """Return whether parts may be named by a module here."""
+    """Tell whether parts may be named by a module here."""
     return not _safe.get()
 
 
 def names_code(value: Any) -> bool:
-    """Return whether the tables of an experiment name a part by its module anywhere.
+    """Tell whether any table of an experiment names a part by its module.
 
     Examples
     --------
@@ -426,7 +428,7 @@ def names_code(value: Any) -> bool:
 
 
 def part_name(part: Any) -> str:
-    """Return the name of a part's class, that in the table or of an installed package's; "module:Class" for others.
+    """Return the name of a part's class in the table or in installed packages, or "module:Class" for other classes.
 
     Examples
     --------
@@ -449,16 +451,17 @@ def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
     kind : str
         A key of PARTS.
     name : str
-        What the experiment file says.
+        The name in the experiment file.
     path : str
-        Where it says so, for messages.
+        The dotted key in the experiment file, for messages.
     folder : Path, optional
-        Folder of the experiment file, where the user's own modules may lie.
+        Folder of the experiment file, which may contain the user's modules.
 
     Raises
     ------
     InputError
-        The name is not known, or two offer it; its module is missing or not to be imported, or holds no such part.
+        The name is unknown, or two packages have it; or its module is missing, may not be imported, or has no such
+        part.
     """
     if ":" not in name:
         point = entry_points(kind).get(name)
@@ -489,7 +492,7 @@ def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
 
 
 def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who: str) -> Any:
-    """Import a part that is not kernelswarm's."""
+    """Import a part from outside kernelswarm."""
     if not may_import():
         raise InputError(
             f"{path} = {shown(name)} names code in a module, {who}which is not imported in safe mode: leave --safe "
@@ -507,10 +510,10 @@ def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who:
 
 
 def refuse_other_kind(kind: str, part: Any, path: str) -> None:
-    """Refuse a part, or the class of one, that lacks what its kind's contract asks for; raises InputError."""
+    """Raise an InputError if a part, or its class, lacks a required method of its kind's contract."""
     wanted = [(*way, *METHODS[kind]) for way in FAMILIES.get(kind, ((),))]
     absent = [[one for one in way if not callable(getattr(part, one, None))] for way in wanted]
-    # Of the family that it comes nearest to, and of the first where it has nothing of any.
+    # The methods of the most similar family, or of the first family if the part has no method of any.
     lacking = min(zip(absent, wanted, strict=True), key=lambda one: len(one[0]) / max(len(one[1]), 1))[0]
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"

@@ -1,4 +1,4 @@
-"""The experiment file that ``kernelswarm init`` writes: it runs as it is, and its comments name the alternatives."""
+"""The experiment file of ``kernelswarm init``, which runs unchanged and has the alternatives in its comments."""
 
 from __future__ import annotations
 
@@ -81,17 +81,17 @@ protocol = [
 
 
 def template(name: str) -> str:
-    """Return the commented experiment file, whose comments call it ``name``."""
+    """Return the commented experiment file; ``name`` is its name in the comments."""
     return TEMPLATE.format(name=name)
 
 
 def write(path: Path) -> None:
-    """Write the file; InputError where one is there already, or none can be written."""
+    """Write the experiment file; raises InputError if a file exists already or cannot be written."""
     write_new(path, template(str(path)))
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet; InputError where it is, or cannot be written."""
+    """Write a new file; raises InputError if it exists already or cannot be written."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -101,7 +101,7 @@ def write_new(path: Path, text: str) -> None:
         raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
 
-# The experiments that ``kernelswarm init --example`` writes: short ones on generated data, each with a question.
+# The experiments of ``kernelswarm init --example``: short ones with synthetic data, each with a question.
 
 HEAD = """\
 # {question}
@@ -306,7 +306,7 @@ EXAMPLES = {
     ),
     "density": ("A density learned from events: is it better learned together?", DENSITY),
 }
-"""Name -> question and file."""
+"""Question and file by name."""
 
 
 def write_example(example: str, path: Path) -> str:
@@ -315,7 +315,7 @@ def write_example(example: str, path: Path) -> str:
     Raises
     ------
     InputError
-        There is no such example, or a file is there already.
+        There is no such example, or the file exists already.
     """
     if example not in EXAMPLES:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The variations of a comparison: values for keys of an experiment, listed or drawn, and the cells of their product."""
+"""The variations of a comparison: listed or drawn values of keys, and the cells of their product."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from kernelswarm.simulations.experiment.judging import Tuned
 from kernelswarm.simulations.experiment.parts import kind_of, merge, short_table, size_of
 from kernelswarm.simulations.experiment.registry import PARTS, find
 
-# Values of a comparison that are drawn: ``log:0.01:1:8`` in the place of a list.
+# Drawn values of a comparison: ``log:0.01:1:8`` in place of a list.
 
 SCALES = ("log", "uniform", "integer")
-"""The kinds of draws: even in the logarithm, even, and whole numbers with both ends."""
+"""The kinds of draws: uniform in the logarithm, uniform, and whole numbers including both ends."""
 
 MOST = 1_000
-"""Values of a key, at most: each is a run or several."""
+"""Maximum number of values of a key, since each needs one or several runs."""
 
 DIGITS = 12
-"""Significant digits of a drawn number: the last ones of a logarithm are not the same on all machines."""
+"""Significant digits of a drawn number: the last digits of a logarithm depend on the machine."""
 
 WHOLE = 2**53
-"""Up to here every whole number is a floating-point number."""
+"""Up to this bound, every whole number is a floating-point number."""
 
 BITS = 53
-"""Binary digits of a drawn share: as many as a floating-point number has."""
+"""Binary digits of a drawn share, as in the mantissa of a floating-point number."""
 
 _NUMBERS = re.compile(r"\w+(:[-+]?[\d.][^:]*){3}")
 
 
 @dataclass(frozen=True)
 class RandomValues:
-    """The draw of a varied key's values.
+    """The drawn values of a varied key.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class RandomValues:
     low, high : float
         The ends of the range.
     count : int
-        How many values.
+        Number of values.
     """
 
     scale: str
@@ -63,12 +63,12 @@ class RandomValues:
     count: int
 
     def __str__(self) -> str:
-        """Return the draw as it is written in a file or an option."""
+        """Return the draw in the notation of files and options."""
         low, high = (int(end) if end == int(end) else end for end in (self.low, self.high))
         return f"{self.scale}:{low}:{high}:{self.count}"
 
     def quantiles(self, shares: Sequence[float]) -> list[float] | list[int]:
-        """Return the value below which each share of the scale lies, for shares in [0, 1).
+        """Return the quantiles of the scale for shares in [0, 1).
 
         Examples
         --------
@@ -86,14 +86,14 @@ class RandomValues:
         return [self.rounded(value) for value in found]
 
     def rounded(self, value: float) -> float:
-        """Return a value as files hold it: with ``DIGITS`` digits and within the range; a whole number as it is."""
+        """Round a value to ``DIGITS`` digits within the range; whole numbers are unchanged."""
         if self.scale == "integer":
             return int(value)
         return min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
 
 def is_drawn(value: Any) -> bool:
-    """Tell whether a value stands for draws: ``log:``, ``uniform:`` or ``integer:`` that begins no part's name.
+    """Tell whether a value is a draw: text that begins with ``log:``, ``uniform:`` or ``integer:`` and is not a part.
 
     Examples
     --------
@@ -111,16 +111,16 @@ def parse_draws(key: str, text: str, counted: bool = True) -> RandomValues:
     Parameters
     ----------
     key : str
-        The key, for the refusal.
+        The key, for messages.
     text : str
-        The text about it.
+        The text of the draw.
     counted : bool
-        Whether it ends in a count, or is a range only: ``log:0.01:1``, of one value.
+        Whether the text ends with a count. If False, it is a range such as ``log:0.01:1``, for one value.
 
     Raises
     ------
     InputError
-        It is not ``log:LOW:HIGH:COUNT``, ``uniform:...`` or ``integer:...``, or its numbers allow no draws.
+        The text is not ``log:LOW:HIGH:COUNT``, ``uniform:...`` or ``integer:...``, or its numbers are invalid.
 
     Examples
     --------
@@ -151,12 +151,12 @@ def parse_draws(key: str, text: str, counted: bool = True) -> RandomValues:
 
 
 def drawn_keys(vary: Mapping[str, Sequence[Any]]) -> dict[str, RandomValues]:
-    """Return how the drawn ones of the varied keys are drawn.
+    """Return the draws of those varied keys that are drawn.
 
     Raises
     ------
     InputError
-        A draw is wrong, stands in a list, or two keys have different numbers of draws.
+        A draw is invalid or inside a list, or two keys have different numbers of draws.
     """
     found: dict[str, RandomValues] = {}
     for key, values in vary.items():
@@ -179,12 +179,12 @@ def drawn_keys(vary: Mapping[str, Sequence[Any]]) -> dict[str, RandomValues]:
 
 
 def draw(keys: Mapping[str, RandomValues], seed: int) -> dict[str, list[Any]]:
-    """Draw the values of all drawn keys, whose i-th ones belong together.
+    """Draw the values of all drawn keys jointly: the i-th values of all keys form one point.
 
-    They are points of a scrambled Sobol sequence (Owen, J. Complexity 1998), one dimension for each key. Of n draws, at
-    least one lies in each of the 2^k equal parts of every key's scale, where 2^k is the largest power of two up to n.
-    With a larger ``count`` the first ones stay what they are. They depend on the seed and on which keys are drawn, not
-    on the order of these or on what else is varied.
+    The points are a scrambled Sobol sequence (Owen, J. Complexity 1998) with one dimension for each key. With n points,
+    each of the 2^k equal parts of a key's scale has at least one point, where 2^k is the largest power of two up to n.
+    A larger ``count`` appends points. The points depend on the seed and on the set of drawn keys, but not on the order
+    of keys or on other varied keys.
 
     Examples
     --------
@@ -194,24 +194,24 @@ def draw(keys: Mapping[str, RandomValues], seed: int) -> dict[str, list[Any]]:
     """
     if not keys:
         return {}
-    from scipy.stats import qmc  # a second, which only comparisons that draw should take
+    from scipy.stats import qmc  # this import takes a second
 
     names = sorted(keys)
     random = generator(seed, Role.COMPARISON, 0, *"\n".join(names).encode())
     count = keys[names[0]].count
-    # Drawn to the next power of two, where the points are balanced; fewer are the first of these.
+    # The points are balanced for powers of two; other numbers are the first points of the next power.
     points = qmc.Sobol(len(names), bits=BITS, seed=random).random_base2((count - 1).bit_length())[:count]
     return {key: keys[key].quantiles(points[:, names.index(key)].tolist()) for key in keys}
 
 
 def drawn_together(keys: Mapping[str, RandomValues], seed: int) -> dict[str, list[Any]]:
-    """Return the values of all drawn keys, whose i-th ones belong together, sorted by the first key's."""
+    """Return the jointly drawn values of all keys, sorted by the first key's values."""
     together = sorted(zip(*draw(keys, seed).values(), strict=True))
     return {key: list(column) for key, column in zip(keys, zip(*together, strict=True), strict=True)}
 
 
 def short(values: Sequence[float]) -> list[str]:
-    """Write numbers with three significant digits, or with as many as tell them apart.
+    """Format numbers with three significant digits, or with more if equal otherwise.
 
     Examples
     --------
@@ -242,14 +242,14 @@ def _number(text: str) -> float:
 
 
 MEASURING = ("evaluate_every", "checkpoint_every")
-"""Keys that change when something is looked at, but nothing that is learned: named only where nothing else differs."""
+"""Keys that do not affect learning; they label cells only if no other key differs."""
 
 NOT_APPLICABLE = "–"
-"""The label of a varied key that a cell's part does not have, such as the penalty of isolated nodes."""
+"""The label for a varied key that a cell's part lacks, such as the penalty of isolated nodes."""
 
 
 PILOT_SEEDS = 2
-"""The default number of seeds with which a search tries each candidate."""
+"""The default number of pilot seeds of each candidate."""
 
 
 @dataclass(frozen=True)
@@ -259,13 +259,14 @@ class Plan:
     Parameters
     ----------
     vary : mapping of str to list or str
-        Dotted keys of the experiment, each with the values to try, or with how they are drawn: "log:0.01:1:8".
+        Dotted keys of the experiment, each with a list of values or a draw such as "log:0.01:1:8".
     seeds : int
-        Runs of each cell, with the experiment's seed, the next one, and so on.
+        Number of runs of each cell, with consecutive seeds from the experiment's seed on.
     tune, pooled : bool
-        Whether each cell's step, penalty and the like are searched on other seeds before; by which risk.
+        Whether keys such as step size and penalty of each cell are tuned first, on other seeds, and whether by the
+        pooled risk.
     pilot_seeds : int
-        With how many seeds that search tries each candidate.
+        Number of seeds of each candidate in this search.
     """
 
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -275,10 +276,10 @@ class Plan:
     pilot_seeds: int = PILOT_SEEDS
 
     def with_options(self, vary: Mapping[str, Sequence[Any]] | None = None, seeds: int | None = None) -> Plan:
-        """Let the options of a command come before the file: any ``vary`` replaces the file's, and so does ``seeds``.
+        """Return the plan with the options of a command, which replace ``vary`` and ``seeds`` of the file.
 
-        A name that the options ask for (``protocol.name=proximity``) brings the settings that the file lists for it, so
-        that a comparison can be narrowed without writing them again.
+        If the options name a part (``protocol.name=proximity``) for which the file lists settings, these settings are
+        used, so that a comparison can be narrowed without repeating them.
         """
         chosen: dict[str, Any] = {}
         for key, values in (vary or {}).items():
@@ -297,7 +298,7 @@ class Plan:
         return dataclasses.replace(self, vary=chosen or self.vary, seeds=self.seeds if seeds is None else seeds)
 
     def combinations(self, config: Mapping[str, Any]) -> int:
-        """Return how many cells there are of an experiment; raises InputError where they are refused."""
+        """Return the number of cells of an experiment; raises InputError for an invalid plan."""
         return len(cells(config, self.vary)) if self.vary else 1
 
 
@@ -308,13 +309,13 @@ class Cell:
     Parameters
     ----------
     labels : tuple of str
-        What a table or a legend calls each varied key's value.
+        The name of each varied key's value in tables and legends.
     config : dict
-        The experiment of the cell.
+        The tables of the cell's experiment.
     drawn : dict of str to float
-        The values of its drawn keys.
+        The values of the drawn keys.
     tuned : Tuned, optional
-        The search that found its values, which are in ``config``, or None without tuning.
+        The search that found tuned values, which are in ``config``, or None without tuning.
     """
 
     labels: tuple[str, ...]
@@ -331,13 +332,13 @@ class Cell:
 def parse_vary(options: Sequence[str]) -> dict[str, Any]:
     """Read options such as ``protocol.name=isolated,consensus`` or ``learner.step_size=log:0.01:1:8``.
 
-    Values are written as in the experiment file; a bare word is a string, and commas inside brackets, braces and quotes
-    belong to the value.
+    Values have the notation of the experiment file; a bare word is a string, and commas inside brackets, braces and
+    quotes belong to the value.
 
     Raises
     ------
     InputError
-        When an option has no ``=``, no value, or names a key twice.
+        An option has no ``=`` or no value, or a key occurs twice.
 
     Examples
     --------
@@ -357,16 +358,16 @@ def parse_vary(options: Sequence[str]) -> dict[str, Any]:
 
 
 def read_compare(path: Path, changes: Sequence[str] = ()) -> Plan:
-    """Read the table ``[compare]`` of an experiment file; an empty plan when there is none.
+    """Read the table ``[compare]`` of an experiment file; without this table the plan is empty.
 
-    ``[compare.vary]`` has the shape of the experiment with a list of values, or a text that says how they are drawn, in
-    the place of each value; ``seeds`` and ``pilot_seeds`` are whole numbers, ``tune`` and ``pooled`` true or false. Of
-    ``changes``, such as "compare.tune=false", those of this table are made before.
+    ``[compare.vary]`` has the structure of the experiment, with a list of values or a draw in place of each value.
+    ``seeds`` and ``pilot_seeds`` are whole numbers, ``tune`` and ``pooled`` are true or false. The ``changes`` of this
+    table, such as "compare.tune=false", are applied first.
 
     Raises
     ------
     InputError
-        When the file cannot be read, or the table holds something else.
+        The file cannot be read, or the table is invalid.
     """
     table = read_file(path)
     for key, value in map(parse_assignment, changes):
@@ -417,12 +418,12 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]], lacking:
     vary : mapping of str to sequence
         The varied keys with their values.
     lacking : bool
-        Whether a key that no cell has is left out, and not refused.
+        Whether a key that no cell has is left out instead of raising an error.
 
     Raises
     ------
     InputError
-        When a key is varied that no cell has, or has no values, or a draw is wrong.
+        A varied key has no values or is in no cell, or a draw is invalid.
     """
     drawn = drawn_keys(vary)
     for key, values in vary.items():
@@ -432,12 +433,12 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]], lacking:
             raise InputError(f"vary {key} = {shown(values)} must be a list of values to try")
     together = drawn_together(drawn, config.get("seed", 0))
     tried = {key: together.get(key, values) for key, values in vary.items()}
-    # Tables and names first: which other keys a cell has depends on them.
+    # Tables and names first, since they determine the other keys of a cell.
     order = sorted(vary, key=lambda key: (not _decides(key, tried[key]), list(vary).index(key)))
     named = {key: short(values) if key in drawn else _labels(values) for key, values in tried.items()}
     found: list[Cell] = []
     applied: set[str] = set()
-    # All drawn keys are one axis, which stands where the first of them does.
+    # All drawn keys are one axis, at the place of the first of them.
     axes = [key for key in vary if key not in drawn or key == next(iter(drawn))]
     for choice in itertools.product(*(range(len(tried[key])) for key in axes)):
         places = dict(zip(axes, choice, strict=True))
@@ -461,9 +462,9 @@ def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]], lacking:
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the keys in which experiments differ, and for each experiment the labels of its values there.
+    """Return the keys in which experiments differ, and the labels of each experiment's values.
 
-    When something is measured is left out where other keys tell the experiments apart.
+    Keys that do not affect learning are left out if other keys distinguish the experiments.
 
     Examples
     --------
@@ -489,7 +490,7 @@ def _decides(key: str, values: Sequence[Any]) -> bool:
 
 
 def _change(config: dict[str, Any], key: str, value: Any) -> dict[str, Any] | None:
-    """Return the experiment with a value at a dotted key; None when the part there does not have the key."""
+    """Return the experiment with a value at a dotted key, or None if the part lacks the key."""
     *tables, last = key.split(".")
     known = _known(config, tables)
     if known is not None and last not in {*known, "name"}:
@@ -505,7 +506,7 @@ def _change(config: dict[str, Any], key: str, value: Any) -> dict[str, Any] | No
 
 
 def _known(config: Mapping[str, Any], tables: Sequence[str]) -> set[str] | None:
-    """Return the keys of the part at a path of tables, or None if there is no part or it takes any key."""
+    """Return the keys of the part at a path of tables, or None without a part or for parts with arbitrary keys."""
     if not tables:
         return None
     kind: str | None = tables[0]
@@ -537,10 +538,9 @@ def _unknown(config: Mapping[str, Any], key: str) -> str:
 
 
 def _labels(values: Sequence[Any]) -> list[str]:
-    """Name each value: a scalar by itself, a table by its label or by its name and the keys in which others differ.
+    """Name each value: scalars by themselves, tables by their label or by name and differing keys.
 
-    Parts given as objects are named as their tables are, graphs by their own names or their sizes. What has the same
-    name all the same is counted.
+    Parts given as objects are named like their tables, graphs by their names or sizes. Equal names are numbered.
     """
     named: list[str] = []
     tables = [as_table(value) for value in values]
@@ -564,14 +564,14 @@ def _labels(values: Sequence[Any]) -> list[str]:
 
 
 def as_table(value: Any) -> Any:
-    """Return the table of a part that is given as an object, or the label of a graph; other values as they are."""
+    """Return the table of a part given as an object, or the label of a graph; other values are unchanged."""
     if isinstance(value, nx.Graph):
         return {"label": str(value.name) or size_of(value)}
     return short_table(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _differences(table: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a table's entries that differ from any of the others, "key = value"; inner ones without their table."""
+    """Return the entries of a table that differ from another table as "key = value", without names of inner tables."""
     words: list[str] = []
     for key, value in table.items():
         if key == "name" or all(other.get(key) == value for other in others):

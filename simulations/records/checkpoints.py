@@ -33,18 +33,17 @@ from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.measurements import FOLDER as MEASURED
 from kernelswarm.simulations.records.measurements import OnDisk
 
-# A simulation between two rounds as one file: its agents, and the experiment it belongs to.
-#
-# A file is a numpy archive, without pickles, whose zip comment is the SHA-256 of all bytes before it.
+# A checkpoint file: the agents of a simulation between two rounds, and its experiment.  The file is a numpy archive
+# without pickles; its zip comment is the SHA-256 of all preceding bytes.
 
 FORMAT = 5
-"""The arrangement of a file; it changes whenever older files could be misread."""
+"""The version of the file format; it increases whenever older files could be misread."""
 
 DIGEST = 64
-"""The hexadecimal digits of a SHA-256."""
+"""Number of hexadecimal digits of a SHA-256."""
 
 KEPT = 2
-"""Checkpoints that stay: the newest may turn out to be damaged."""
+"""Number of kept checkpoints: the newest may be damaged."""
 
 FACTS: dict[str, type | tuple[type, ...]] = {
     "round": int,
@@ -58,7 +57,7 @@ FACTS: dict[str, type | tuple[type, ...]] = {
     "sources": dict,
     "data": dict,
 }
-"""The facts written beside the agents, with their types in JSON."""
+"""The facts stored with the agents, with their types in JSON."""
 
 _NAME = re.compile(r"round_(\d{8,})\.npz")
 
@@ -69,30 +68,30 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A simulation between two rounds, before anything is measured there.
+    """A simulation between two rounds, before the evaluation of the round.
 
     Attributes
     ----------
     round : int
-        Rounds done.
+        Number of finished rounds.
     seconds, wall : float
-        Seconds since the first round began, and since the simulation did, resumptions not counted twice.
+        Seconds of rounds, and of the whole simulation, over all resumptions.
     started : str
-        When it began, as ISO 8601 has it.
+        Time of the start, in ISO 8601.
     config : dict
         The resolved experiment.
     folder : str or None
-        Where the experiment's own modules may lie.
+        The folder of the experiment's own modules.
     versions : dict
-        The libraries whose arithmetic feeds the models.
+        The versions of the libraries that affect the models' numbers.
     edges : array
-        The network, (E, 2) labels, sorted.
+        The edges of the network, (E, 2) sorted labels.
     evaluations : int
-        Rows of the network's table up to then; the tables themselves are not in the file.
+        Number of rows of the network's table so far; the tables themselves are not in the file.
     snapshots : dict of int to Snapshot
         The agents, by their labels.
     data : dict of str to str
-        The SHA-256 of the files that the data came from, by their keys.
+        The SHA-256 of the data files, by their keys.
     """
 
     round: int
@@ -109,7 +108,7 @@ class Checkpoint:
 
 
 def refuse_unsaved(plans: Sequence[AgentPlan]) -> None:
-    """Refuse parts that a checkpoint could not hold, before anything starts; such can only be a user's own.
+    """Raise an error, before anything starts, for users' parts that cannot be saved in checkpoints.
 
     Raises
     ------
@@ -141,12 +140,12 @@ def refuse_unsaved(plans: Sequence[AgentPlan]) -> None:
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> Path:
-    """Write a checkpoint to ``folder/round_<round>.npz``, whole or not at all, and remove all but the last two.
+    """Write a checkpoint atomically to ``folder/round_<round>.npz``, and remove all but the last two.
 
     Raises
     ------
     OSError
-        The disk is full or the folder may not be written; the checkpoints before it are still there.
+        The disk is full or the folder is not writable; earlier checkpoints remain.
     """
     folder.mkdir(exist_ok=True)
     path = folder / f"round_{checkpoint.round:08d}.npz"
@@ -165,7 +164,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> Path:
     finally:
         unfinished.unlink(missing_ok=True)
     _sync(folder)
-    for old in [*paths(folder)[:-KEPT], *folder.glob(".round_*.part")]:  # a killed process leaves such a part behind
+    for old in [*paths(folder)[:-KEPT], *folder.glob(".round_*.part")]:  # left by killed processes
         old.unlink(missing_ok=True)
     return path
 
@@ -177,7 +176,7 @@ def paths(folder: Path) -> list[Path]:
 
 
 def round_of(path: Path) -> int:
-    """Return the rounds that were done when a checkpoint was written."""
+    """Return the round of a checkpoint."""
     name = _NAME.fullmatch(path.name)
     assert name is not None
     return int(name[1])
@@ -191,7 +190,7 @@ def read(path: Path) -> Checkpoint:
     Damaged
         The file is damaged, or cannot be read.
     InputError
-        It was written by a version of kernelswarm that arranges its files in another way.
+        The file was written by a version of kernelswarm with another file format.
     """
     try:
         with path.open("rb") as file:
@@ -216,7 +215,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def _arrays(checkpoint: Checkpoint) -> dict[str, AnyArray]:
-    """Return everything as arrays; numbers and words as JSON text."""
+    """Return the checkpoint as arrays; numbers and text are in one array of JSON text."""
     facts = {
         "format": FORMAT,
         "round": checkpoint.round,
@@ -270,9 +269,9 @@ def _checkpoint(arrays: Mapping[str, AnyArray], path: Path) -> Checkpoint:
 
 
 def _joined(agents: Mapping[int, Mapping[str, AnyArray]]) -> Iterator[tuple[str, AnyArray]]:
-    """Yield, for each name, all agents' arrays end to end, and a table of their labels and shapes.
+    """Yield, for each name, the concatenated arrays of all agents, and a table of their labels and shapes.
 
-    An archive of an entry for each array of each agent would take a hundred times as long for a thousand agents.
+    For a thousand agents, an archive with separate entries would take a hundred times as long.
     """
     found: dict[str, list[tuple[int, AnyArray]]] = {}
     for node, arrays in agents.items():
@@ -303,7 +302,7 @@ def _parted(arrays: Mapping[str, AnyArray]) -> dict[int, dict[str, AnyArray]]:
 
 
 def _digest(file: IO[bytes]) -> str:
-    """Return the SHA-256 of all but the last bytes, which hold it, and stand before them."""
+    """Return the SHA-256 of the file without the final digest, and move to the digest."""
     left = file.seek(0, os.SEEK_END) - DIGEST
     file.seek(0)
     total = hashlib.sha256()
@@ -315,7 +314,7 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def _sync(folder: Path) -> None:
-    """Write the folder's names to the disk, on systems that can do so for a folder."""
+    """Flush the folder's entries to the disk, if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -334,24 +333,24 @@ class Checkpoints:
     Parameters
     ----------
     folder : Path
-        The run folder, which is made when the first round begins; a taken name gets a number. The folder of ``since``
-        is there already, and its lock is held.
+        The run folder, created when the first round begins; a taken name gets a number. For ``since``, the folder
+        exists and its lock is held.
     data : mapping of str to str
-        The digests of the files that the data come from, to be kept in every checkpoint.
+        The digests of the data files, stored in each checkpoint.
     since : Checkpoint, optional
-        The checkpoint to resume from; the first round when left out.
+        The checkpoint to resume from; by default the run starts with the first round.
     anew : bool
-        Whether the run folder is there, its lock held, and is begun again from the first round: that of a run that
-        ended before its first checkpoint.
+        Whether an existing, locked run folder is started again from the first round, since its run ended before the
+        first checkpoint.
     beside : callable, optional
-        Writes data that lie in memory into a run folder that is made.
+        Writes in-memory data into a new run folder.
 
     Attributes
     ----------
     last : int or None
-        Rounds of the newest checkpoint in the folder.
+        The round of the newest checkpoint in the folder.
     measured : OnDisk or None
-        The measurements in the folder; None before the folder is made.
+        The measurements in the folder; None before the folder is created.
     """
 
     def __init__(
@@ -377,14 +376,14 @@ class Checkpoints:
         return f"kernelswarm resume {shlex.quote(str(self.folder))}"
 
     def begin(self, config: Mapping[str, Any], network: Adjacency, data: DataDescription) -> OnDisk:
-        """Make the run folder, or update it for a resumed run, and return the store of its measurements.
+        """Create the run folder, or update it for a resumed run, and return the store of its measurements.
 
         Raises
         ------
         SimulationError
-            The folder cannot be made or written.
+            The folder cannot be created or written.
         InputError
-            It lacks measurements from before the checkpoint.
+            The folder lacks measurements from before the checkpoint.
         """
         if self.since is None and not self._anew:
             self.folder = run_folder.begin(config, network, data, self.folder, self._beside)
@@ -399,14 +398,14 @@ class Checkpoints:
             self._require_measured(self.since)
             run_folder.write_config(config, self.folder)
             for path in paths(self.folder / FOLDER):
-                if round_of(path) > self.since.round:  # damaged, or it would be the one to go on from
+                if round_of(path) > self.since.round:  # damaged, since it was not chosen for resuming
                     path.unlink()
         except OSError as error:
             raise SimulationError(f"{self.folder} may not be written: {error.strerror or error}") from error
         return self.measured
 
     def rewind(self, since: Checkpoint | None) -> OnDisk:
-        """Remove the measurements after a checkpoint, or all without one, and return the store of the others.
+        """Remove the measurements after a checkpoint, or all of them without one, and return the store.
 
         Raises
         ------
@@ -433,12 +432,12 @@ class Checkpoints:
         self._held.close()
 
     def write(self, taken: Checkpoint) -> None:
-        """Write a checkpoint; where that fails, warn and let the run go on, unless it is the first.
+        """Write a checkpoint. If that fails, warn and continue, except for the first checkpoint.
 
         Raises
         ------
         SimulationError
-            Not even the first checkpoint can be written.
+            The first checkpoint cannot be written.
         """
         assert self.measured is not None
         try:

@@ -1,4 +1,4 @@
-"""Networks as GraphML, written line by line: a tree of elements takes 300 bytes and more for each edge."""
+"""Networks as GraphML, written line by line: an element tree would take more than 300 bytes per edge."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Keys = dict[tuple[str, type, str], str]
 
 
 def graphml(network: Graph | Adjacency) -> str:
-    """Return a network as GraphML: positions as ``x``, ``y``, ..., other attributes where it has a type for them."""
+    """Return a network as GraphML: positions as ``x``, ``y``, ..., and attributes of types that GraphML has."""
     return "".join(lines(network))
 
 
 UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""The characters that XML cannot hold, not even escaped."""
+"""Characters that are invalid in XML, even if escaped."""
 
 
 def write_graph(network: Graph | Adjacency, path: Path) -> None:
@@ -30,7 +30,7 @@ def write_graph(network: Graph | Adjacency, path: Path) -> None:
 
 
 def lines(network: Graph | Adjacency) -> Iterator[str]:
-    """Yield the lines of a network as GraphML, as networkx writes them; nodes and edges are sorted."""
+    """Yield the lines of a network as GraphML in the form of networkx, with sorted nodes and edges."""
     from networkx.readwrite.graphml import GraphMLWriter
 
     writer: Any = GraphMLWriter()
@@ -93,15 +93,15 @@ def _text(element: Element) -> str:
     return tostring(element).decode("ascii")
 
 
-# A networkx graph that is made when somebody looks at it: of a million nodes it takes a minute and gigabytes.
+# A networkx graph built at the first access: for a million nodes it takes a minute and gigabytes.
 
 
 class GraphOnDemand:
-    """The field of a dataclass that is given a network in either form, and is a networkx graph to who reads it."""
+    """A dataclass field that is set to a network in either form, and read as a networkx graph."""
 
     def __get__(self, holder: Any, kind: type | None = None) -> Graph:
         if holder is None:
-            raise AttributeError("the field has no default")  # as dataclasses ask for it
+            raise AttributeError("the field has no default")  # dataclasses read the default
         given = holder.__dict__["graph"]
         return given.graph if isinstance(given, Adjacency) else given
 
@@ -110,5 +110,5 @@ class GraphOnDemand:
 
 
 def adjacency_of(holder: Any) -> Adjacency:
-    """Return the network that such a field was given, as arrays."""
+    """Return the network of such a field as arrays."""
     return Adjacency.of(holder.__dict__["graph"])

@@ -1,4 +1,4 @@
-"""The stores of a run's measurements, one evaluation after the other: in memory, or in files."""
+"""Stores of a run's measurements, in memory or in files."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ from kernelswarm.simulations.records.result import Columns, MeasuredTable, Table
 if TYPE_CHECKING:
     import pyarrow
 
-# A table in a file, read in pieces: a parquet file, or a stream of Arrow batches that is still being written.
+# A table in a file, read in pieces: a parquet file, or a growing stream of Arrow batches.
 
 GROUP_ROWS = 2**17
-"""Rows of a parquet file that are read or written at a time, at least."""
+"""Minimum number of rows of a parquet file that are read or written at a time."""
 
 
 class StoredTable(MeasuredTable):
-    """The columns of a table in a file; each is read when it is asked for, and not kept.
+    """The columns of a table in a file; each access reads the column from the file.
 
     Parameters
     ----------
     path : Path
-        A ``.parquet`` file, or an ``.arrows`` file, which holds an Arrow IPC stream with checksums beside it; a stream
-        may end anywhere, also in the middle of a batch, as a killed process leaves it. Without the file there are no
-        columns.
+        A ``.parquet`` file, or an ``.arrows`` file with an Arrow IPC stream and a separate file of checksums. A stream
+        may end in the middle of a batch if its process was killed. If the file is missing, there are no columns.
 
     Raises
     ------
     ValueError
-        A column is requested, and a batch of the stream is damaged.
+        On access to a column: a batch of the stream is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +65,7 @@ class StoredTable(MeasuredTable):
 
 
 def as_array(column: pyarrow.Array | pyarrow.ChunkedArray) -> AnyArray:
-    """Return a column of numbers, or of text of a fixed width, as it was written."""
+    """Return a column as an array of numbers or of fixed-width text."""
     import pyarrow
 
     chunked = isinstance(column, pyarrow.ChunkedArray)
@@ -75,7 +74,7 @@ def as_array(column: pyarrow.Array | pyarrow.ChunkedArray) -> AnyArray:
 
 
 def batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a table, some at a time; of a stream those batches that are whole."""
+    """Yield the rows of a table in batches; incomplete batches of a stream are left out."""
     import pyarrow
     from pyarrow import ipc, parquet
 
@@ -96,12 +95,12 @@ def batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pyarro
 
 
 def sums_of(path: Path) -> Path:
-    """Return where the checksums of a stream are: one line for each batch, where it ends and its CRC-32."""
+    """Return the path of a stream's checksums: one line per batch with its end and its CRC-32."""
     return path.with_name(f"{path.name}.crc32")
 
 
 def checksum_line(end: int, piece: bytes) -> bytes:
-    """Return the line about the bytes of a batch that ends at ``end``."""
+    """Return the checksum line of a batch that ends at ``end``."""
     return f"{end} {zlib.crc32(piece):08x}\n".encode()
 
 
@@ -114,12 +113,12 @@ def _whole_pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as stream:
         for line in sums.read_bytes().splitlines(keepends=True):
             if not line.endswith(b"\n"):
-                return  # its writer was killed
+                return  # the writing process was killed
             number = line.split(b" ")[0]
             end = int(number) if number.isdigit() else -1
             piece = stream.read(max(end - start, 0))
             if len(piece) < end - start:
-                return  # the machine went down
+                return  # the machine failed
             if line != checksum_line(end, piece):
                 raise ValueError(f"the checksum of its bytes {start} to {end} is not the one in {sums.name}")
             yield piece
@@ -127,7 +126,7 @@ def _whole_pieces(path: Path) -> Iterator[bytes]:
 
 
 def write_table(table: Table, path: Path) -> None:
-    """Write a table as a parquet file; of a stored one no more than a group of rows is in memory."""
+    """Write a table as a parquet file; stored tables are copied one group of rows at a time."""
     import pyarrow
     from pyarrow import parquet
 
@@ -148,7 +147,7 @@ def _schema(path: Path) -> pyarrow.Schema | None:
     if path.suffix == ".parquet":
         return parquet.read_schema(path.absolute())
     first = next(_whole_pieces(path), None)
-    return None if first is None else ipc.open_stream(first).schema  # None: nothing has been measured yet
+    return None if first is None else ipc.open_stream(first).schema  # None before the first evaluation
 
 
 def _groups(pieces: Iterable[pyarrow.RecordBatch]) -> Iterator[list[pyarrow.RecordBatch]]:
@@ -163,34 +162,34 @@ def _groups(pieces: Iterable[pyarrow.RecordBatch]) -> Iterator[list[pyarrow.Reco
 
 
 TABLES = ("nodes", "edges", "network")
-"""The network's row of an evaluation is written last: where it is, the others are."""
+"""The tables of a run. The network's row is written last, so that it implies the other rows."""
 
 FOLDER = "measured"
-"""The folder of the measurements in the run folder of a run that has not ended."""
+"""The folder of the measurements in the run folder of an unfinished run."""
 
 FLUSH_SECONDS = 0.5
 FLUSH_ROWS = 50_000
-"""The largest age and number of measurements that a killed process can lose."""
+"""Maximum age in seconds and number of the rows that a killed process can lose."""
 
 
 BATCH_ROWS = 500_000
-"""Rows that are written together, at most: on their way to the disk there are three more copies of them."""
+"""Maximum number of rows written together, since writing needs three more copies of them."""
 
 
 class Measurements(Protocol):
-    """Three tables that grow."""
+    """The three growing tables of a run."""
 
     def add(self, rows: Mapping[str, Columns]) -> None:
         """Append the rows of one evaluation to each table; a table without rows has no columns."""
         ...
 
     def tables(self) -> dict[str, MeasuredTable]:
-        """Return the tables as they are now."""
+        """Return the present tables."""
         ...
 
 
 class InMemory:
-    """Measurements that are kept in memory."""
+    """Measurements in memory."""
 
     def __init__(self) -> None:
         self._pieces: dict[str, list[Columns]] = {name: [] for name in TABLES}
@@ -205,34 +204,34 @@ class InMemory:
 
 
 class OnDisk:
-    """Measurements that go to ``measured/<table>.arrows`` in a run folder, as Arrow IPC streams.
+    """Measurements in ``measured/<table>.arrows`` of a run folder, as Arrow IPC streams.
 
     Parameters
     ----------
     folder : Path
         The run folder.
     before : int
-        Rows of rounds before this one are kept, of an earlier part of the run; they come from its streams, or when it
-        had ended from its final tables.
+        Rows of rounds before this number are kept from an earlier part of the run. They are read from its streams, or
+        from its final tables if the run had ended.
 
     Raises
     ------
     OSError
-        The disk is full or the folder may not be written.
+        The disk is full or the folder is not writable.
     """
 
     def __init__(self, folder: Path, before: int = 0) -> None:
         (folder / FOLDER).mkdir(exist_ok=True)
         self._paths = {name: stream(folder, name) for name in TABLES}
         self._ends = dict.fromkeys(TABLES, 0)  # bytes of complete batches
-        self._noted = dict.fromkeys(TABLES, 0)  # and of its checksums
+        self._noted = dict.fromkeys(TABLES, 0)  # bytes of their checksums
         self._waiting: dict[str, list[Columns]] = {name: [] for name in TABLES}
         self._flushed = time.monotonic()
         for name, path in self._paths.items():
             self._take_up(name, path if path.exists() else folder / f"{name}.parquet", before)
 
     def add(self, rows: Mapping[str, Columns]) -> None:
-        """Append the rows of one evaluation; while the disk is full they wait in memory, and a warning says so."""
+        """Append the rows of one evaluation. If the disk is full, warn and keep the rows in memory."""
         for name, columns in rows.items():
             if columns:
                 self._waiting[name].append(columns)
@@ -246,7 +245,7 @@ class OnDisk:
             warnings.warn(f"measurements stay in memory, they could not be written: {cause}", stacklevel=2)
 
     def sync(self) -> None:
-        """Write all that was added to the disk; raises OSError where that fails."""
+        """Write all added rows to the disk; raises OSError if that fails."""
         self._flush()
         for path in self._paths.values():
             for part in (path, sums_of(path)):
@@ -281,10 +280,10 @@ class OnDisk:
         end = self._ends[name] + len(written)
         sums = sums_of(path)
         with path.open("r+b") as file, sums.open("r+b") as notes:
-            file.truncate(self._ends[name])  # an attempt before this one may have ended in the middle
+            file.truncate(self._ends[name])  # an earlier attempt may have been interrupted
             file.seek(self._ends[name])
             file.write(written)
-            file.flush()  # before anything says that it is there
+            file.flush()  # before the checksum confirms it
             notes.truncate(self._noted[name])
             notes.seek(self._noted[name])
             line = checksum_line(end, written)
@@ -306,12 +305,12 @@ class OnDisk:
 
 
 def stream(folder: Path, table: str) -> Path:
-    """Return where a table of a run folder is while the run goes on."""
+    """Return the path of a table in the folder of an unfinished run."""
     return folder / FOLDER / f"{table}.arrows"
 
 
 def joined(pieces: list[Columns]) -> Columns:
-    """Put the rows of tables with the same columns under one another."""
+    """Concatenate the rows of tables with the same columns."""
     if len(pieces) == 1:
         return pieces[0]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in (pieces[0] if pieces else ())}

@@ -1,4 +1,4 @@
-"""One learned function on its own: from inputs as they stand in the data to values, labels or probabilities."""
+"""One learned function as a model: from inputs in the data's units to values, labels or probabilities."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from kernelswarm.simulations.core.node_names import Name
 from kernelswarm.simulations.core.notebook import found as found_lazily
 from kernelswarm.simulations.data.frames import coded_points, points_of
 
-# Probabilities of classifiers whose loss gives none: the softmax of f over a temperature that samples tell.
+# Class probabilities for losses without probabilities: the softmax of f divided by a fitted temperature.
 
 
 COLDEST, HOTTEST = 1e-3, 1e3
 """The range of temperatures."""
 
 MOST = 2000
-"""So many samples tell the temperature well: with n its log loss is about 1 / (2 n) above the least."""
+"""Maximum number of samples for the fit: with n samples, the log loss is about 1 / (2 n) above its minimum."""
 
 LATEST = 32
-"""So many samples may come before they count, which saves time where probabilities are asked for sample by sample."""
+"""New samples count only after this many, which saves time if probabilities are computed sample by sample."""
 
 ROOM = MOST + LATEST
 
 
 def probabilities(values: Array, temperature: float) -> Array:
-    """Return softmax(f / T), (n, classes); for one output f the two classes have 1 / (1 + exp(±f / T)).
+    """Return softmax(f / T), (n, classes); for one output f, the two classes have 1 / (1 + exp(±f / T)).
 
     Parameters
     ----------
     values : Array
-        f, (n, C) with C the number of classes, or 1 of two classes.
+        f, (n, C), where C is the number of classes, or 1 for two classes.
     temperature : float
-        T, positive, in the unit of f. The largest value has the largest probability whatever T.
+        T > 0, in the unit of f. For each T, the class with the largest value has the largest probability.
     """
     scaled = np.ascontiguousarray(values / temperature)
     found: Array = logistic_probabilities(scaled) if scaled.shape[1] == 1 else softmax(scaled)
@@ -55,18 +55,18 @@ def probabilities(values: Array, temperature: float) -> Array:
 
 
 def fitted(values: Array, labels: Array, weights: Array) -> float:
-    """Return the temperature of least log loss (Guo, Pleiss, Sun and Weinberger 2017).
+    """Return the temperature with the lowest log loss (Guo, Pleiss, Sun and Weinberger 2017).
 
-    One sample more, of weight 1, is taken to lie at the margin, 1 for a class and -1 for all others, and to be of any
-    class alike: n samples that are all classified rightly do not show that errors never happen, nor tiny values what
-    those of size 1 mean.
+    The fit adds one sample of weight 1 at the margin (1 for one class, -1 for all others), whose label is uniform over
+    the classes. So n correctly classified samples do not lead to probabilities of 1, and tiny values do not determine
+    the probabilities at values of size 1.
 
     Parameters
     ----------
     values : Array
-        f at samples that it was not learned from, (n, C), in the unit of its margin.
+        f at samples that it has not learned from, (n, C), in units of its margin.
     labels, weights : Array
-        Their class indices and weights, (n,).
+        Class indices and weights of the samples, (n,).
     """
     from scipy.optimize import brentq
 
@@ -82,22 +82,22 @@ def fitted(values: Array, labels: Array, weights: Array) -> float:
     scores = np.hstack([np.zeros_like(values), values]) if outputs == 1 else values
 
     def slope(logarithm: float) -> float:
-        """Return the derivative by 1 / T of the log loss, which is convex in it."""
+        """Return the derivative of the log loss, which is convex in 1 / T, by 1 / T."""
         return float(np.sum((probabilities(values, np.exp(logarithm)) - wanted) * scores * weighed))
 
     coldest, hottest = np.log(COLDEST), np.log(HOTTEST)
     if slope(hottest) >= 0.0:
-        return HOTTEST  # f tells nothing of the classes
+        return HOTTEST  # f has no information on the classes
     if slope(coldest) <= 0.0:
         return COLDEST
     return float(np.exp(brentq(slope, coldest, hottest, xtol=1e-6)))
 
 
 class ProgressiveValues:
-    """Predictions of samples before their steps, and the temperature that fits them.
+    """Progressive predictions, made before each sample is learned, and the temperature fitted to them.
 
-    The later half of the samples seen tells it, at most 2,000: earlier ones were predicted by an f that knew little. It
-    is found afresh for every 32nd sample, more often in the beginning, whenever it is asked for.
+    The fit uses the later half of the samples, at most 2,000, since f had learned little before the earlier ones. On
+    access, the temperature is fitted again if 32 new samples have arrived, or fewer in the beginning.
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ class ProgressiveValues:
         self.seen = 0
         self._held = 0
         self._values = [np.empty((0, outputs))]
-        self._labels = [np.empty((0, 2))]  # with their weights
-        self._found = 0, 1.0  # after so many samples
+        self._labels = [np.empty((0, 2))]  # class indices and weights
+        self._found = 0, 1.0  # number of samples, fitted temperature
 
     def add(self, values: Array, labels: Array, weights: Array | float = 1.0) -> None:
-        """Take notice of further samples: f at them, (n, C), their class indices and weights, (n,), 1 as a rule."""
+        """Add samples: f at the samples, (n, C), their class indices and their weights, (n,), by default 1."""
         self._values.append(values[-ROOM:].copy())
         self._labels.append(np.column_stack(np.broadcast_arrays(labels, weights))[-ROOM:])
         self.seen += len(values)
@@ -122,7 +122,7 @@ class ProgressiveValues:
             self._join()
 
     def kept(self) -> tuple[Array, Array, Array]:
-        """Return values, class indices and weights of the samples that tell the temperature."""
+        """Return values, class indices and weights of the samples for the fit."""
         self._join()
         end = self._held - (self.seen - self._counted)
         begin = end - min(MOST, (self._counted + 1) // 2)
@@ -130,18 +130,18 @@ class ProgressiveValues:
 
     @property
     def temperature(self) -> float:
-        """T; 1 before any sample has come."""
+        """The temperature T; 1 before the first sample."""
         if self._found[0] != self._counted:
             self._found = self._counted, fitted(*self.kept())
         return self._found[1]
 
     @property
     def _counted(self) -> int:
-        """The samples that count by now, by those seen alone: T does not depend on when it is asked for."""
+        """The number of samples that count, a function of the number seen: T does not depend on the times of access."""
         return self.seen - self.seen % min(LATEST, 1 << max(0, (self.seen // 64).bit_length() - 1))
 
     def _join(self) -> None:
-        """Copy the parts of a model into one piece of memory, without unused entries."""
+        """Copy the collected pieces into contiguous arrays without unused entries."""
         values, labels = np.concatenate(self._values), np.concatenate(self._labels)
         self._values, self._labels = [values[-ROOM:]], [labels[-ROOM:]]
         self._held = len(self._labels[0])
@@ -150,24 +150,24 @@ class ProgressiveValues:
 Points = Any
 """An array (n, p), a frame of pandas, polars or pyarrow, a dict of columns, or a list of dicts, one for each row."""
 
-#: The default share of targets in a band from the variance.
+# : The default level of a band from the variance.
 LEVEL = 0.9
 
-#: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
+# : Number of rows evaluated at a time: the kernel matrix of 60,000 points and a dictionary of 2,000 has a gigabyte.
 ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A learned function f, with the loss that gives its values a meaning and the scaling that leads to the data.
+    """A learned function f, with its loss and with the scaling between its units and the data's units.
 
-    `predict` and `predict_proba` take inputs as they stand in the data and give targets as they stand there.
-    `evaluate`, ``points`` and ``weights`` are f's own: in the units that its learner saw, which are others where the
-    stream standardizes.
+    `predict` and `predict_proba` take inputs and return targets in the data's units. `evaluate`, ``points`` and
+    ``weights`` are in the learner's units, which differ if the stream standardizes the data.
 
-    All methods take an array (n, p), whose columns stand as in ``input_variables.names``; or a frame of pandas, polars
-    or pyarrow, a dict of columns or a list of dicts, one for each row, of which they pick the columns by these names:
-    in any order, and further columns are ignored. Where the data had no names, a frame's columns stand as an array's.
+    All methods take an array (n, p) with the columns in the order of ``input_variables.names``; or a frame of pandas,
+    polars or pyarrow, a dict of columns, or a list of dicts with one per row, from which columns are selected by these
+    names. Their order does not matter, and further columns are ignored. If the data had unnamed columns, a frame's
+    columns are taken in order.
 
     Parameters
     ----------
@@ -175,21 +175,21 @@ class Model:
         f: a `KernelSum`, its `Mirrored` image, a `SubspaceFunction`, a `CosineFunction`, an `AffineFunction`, or
         your own.
     loss : Loss
-        The loss it was trained with.
+        The loss of the training.
     classes : array, optional
-        The label of each class index, (classes,): sorted, or in the order that the data gives; None for regression.
+        The label of each class index, (classes,), sorted or in the order given by the data; None for regressions.
     flat : bool
-        Whether regression predictions have shape (n,), as targets of one column often have, rather than (n, C).
+        Whether predictions of a regression have the shape (n,) instead of (n, C), for targets with one column.
     input_variables, target_variables : Variables
-        The columns of the inputs and of a regression's targets: their names and the scaling that the learner saw.
+        The columns of the inputs and of a regression's targets: their names and the learner's scaling.
     node : int or str, optional
-        The own name of the node that has learned it.
+        The name of the node that has learned the function.
     temperature : float, optional
-        T of the probabilities softmax(f / T), for a loss that gives none; estimators find it.
+        T of the probabilities softmax(f / T), for losses without probabilities; fitted by estimators.
     posterior : Posterior, optional
-        How certain the function is; learners with second-order knowledge say it.
+        The posterior of the function, for second-order learners.
     band : ConstantBand, optional
-        The conformal band that the node kept, where it was asked for one.
+        The conformal band of the node, if the experiment has bands.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class Model:
     band: ConstantBand | None = None
 
     def __repr__(self) -> str:
-        """Name the model in one line; the arrays would fill pages."""
+        """Return a description in one line, without arrays."""
         name = type(self.function).__name__ if self.kernel is None else str(self.kernel)
         node = "" if self.node is None else f", node={self.node!r}"
         tail = self.input_variables.tail
@@ -227,38 +227,38 @@ class Model:
         return page
 
     def plot(self, ax: Any = None, points: Points | None = None, targets: Any = None) -> Any:
-        """Draw the model, where it has one or two inputs, its dictionary and, where given, samples.
+        """Plot a model with one or two inputs, its dictionary and, optionally, samples.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; in a figure of its own when left out.
+            The axes; by default a new figure is made.
         points : array of shape (n, p) or frame, optional
             Samples.
         targets : array of shape (n,) or (n, C), optional
-            Their targets.
+            The samples' targets.
 
         Returns
         -------
         Figure
-            The figure drawn into.
+            The figure of the axes.
 
         Raises
         ------
         InputError
-            The model cannot be drawn.
+            The model cannot be plotted.
         """
         return found_lazily("model_plot")(self, ax, points, targets)
 
     @property
     def kernel(self) -> Kernel | None:
-        """The kernel of a kernel expansion, its mirrored image or a subspace's function; None for other functions."""
+        """The kernel of a kernel expansion, a mirrored expansion or a subspace function; None for other functions."""
         kinds = KernelSum | Mirrored | SubspaceFunction
         return self.function.kernel if isinstance(self.function, kinds) else None
 
     @property
     def points(self) -> Array:
-        """The dictionary, (M, p), in the learner's units; it may be empty, and is (0, p) for a function of features."""
+        """The dictionary, (M, p), in the learner's units; (0, p) if it is empty, or for functions of features."""
         return dictionary(self.function)
 
     @property
@@ -273,43 +273,43 @@ class Model:
 
     @property
     def inputs(self) -> int:
-        """p, the number of columns a point has."""
+        """p, the number of columns of a point."""
         return self.function.inputs
 
     def evaluate(self, points: Points) -> Array:
-        """Evaluate f at ``points`` (n, p) in the learner's units: (n, C), in the learner's units too.
+        """Return f at ``points`` (n, p), (n, C); points and values are in the learner's units.
 
         Raises
         ------
         ValueError
-            When the points do not have the model's columns.
+            The points do not have the model's columns.
         """
         return evaluated(self.function, self._own_array(points))
 
     def predict(self, points: Points, return_std: bool = False, with_noise: bool = True) -> Any:
-        """Predict the target at each of the ``points`` (n, p), both as they stand in the data.
+        """Predict the target at each of the ``points`` (n, p); both are in the data's units.
 
         Parameters
         ----------
         points : array of shape (n, p) or frame
-            Where to predict.
+            The inputs.
         return_std : bool
-            Whether to return the standard deviation of each prediction too.
+            Whether to return also the standard deviation of each prediction.
         with_noise : bool
-            Whether that is the deviation of a target, ``sqrt(noise (1 + v(x)))``, or of the function's value alone,
-            ``sqrt(noise v(x))``.
+            Whether this is the standard deviation of a target, ``sqrt(noise (1 + v(x)))``, or of the function's value
+            alone, ``sqrt(noise v(x))``.
 
         Returns
         -------
         array, or tuple of two arrays
-            The class label, (n,), or the value, (n,) or (n, C); with ``return_std`` the deviations in the same shape
-            and unit behind it.
+            The class labels, (n,), or the values, (n,) or (n, C). With ``return_std``, also the standard deviations in
+            the same shape and unit.
 
         Raises
         ------
         ValueError
-            When the points do not have the model's columns, or the deviation is not known: where there is no
-            `variance`, or the model is that of a node that drew no samples, which tells nothing of the noise.
+            The points do not have the model's columns, or the standard deviation is unknown, because there is no
+            `variance` or because the node drew no samples and so has no estimate of the noise.
         """
         if return_std:
             own = self.input_variables.scaled(self.as_array(points))
@@ -323,15 +323,15 @@ class Model:
         return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
 
     def interval(self, points: Points, level: float | None = None) -> tuple[Any, Any]:
-        """Return the ends of the band that holds a share of the targets, at ``points`` (n, p) of the data.
+        """Return the ends of the prediction band at ``points`` (n, p) in the data's units.
 
         Parameters
         ----------
         points : array of shape (n, p) or frame
-            Where to predict.
+            The inputs.
         level : float, optional
-            The share, between 0 and 1. A conformal band has the level of the run alone. From the variance it may be
-            any, and is 0.9 when left out.
+            The nominal share of targets in the band, between 0 and 1. A conformal band has only the level of the run. A
+            band from the variance may have any level, by default 0.9.
 
         Returns
         -------
@@ -341,7 +341,7 @@ class Model:
         Raises
         ------
         ValueError
-            When the points do not have the model's columns, or there is no band of this level.
+            The points do not have the model's columns, or there is no band of this level.
         """
         middle = self.predict(points)
         half = self.half_widths(self.input_variables.scaled(self.as_array(points)), level)
@@ -349,12 +349,12 @@ class Model:
         return middle - half, middle + half
 
     def half_widths(self, own: Array, level: float | None = None) -> Array:
-        """Return half the band's width at points (n, p) in the learner's units, (n, C), in these units too.
+        """Return half the width of the band at points (n, p), (n, C); both are in the learner's units.
 
         Raises
         ------
         ValueError
-            As of `interval`.
+            As for `interval`.
         """
         if level is not None and not 0.0 < level < 1.0:
             raise ValueError(f"level = {shown(level)} must be between 0 and 1: 0.9 is usual")
@@ -370,29 +370,29 @@ class Model:
 
     @property
     def has_band(self) -> bool:
-        """Whether there is an `interval`: from variance and noise, or a conformal band that was kept."""
+        """Whether there is an `interval`: from variance and noise, or a conformal band."""
         return self.band is not None or (self.posterior is not None and self.posterior.knows_noise)
 
     def variance(self, points: Points) -> Array:
-        """Return v(x), the variance of f in units of the noise's variance, at ``points`` (n, p) of the data: (n,).
+        """Return the variance v(x) of f, as a multiple of the noise variance, at ``points`` (n, p) of the data, (n,).
 
-        Far from all samples it is that of the prior, ``kappa(x, x) / ridge``.
+        Far from all samples, it approaches the prior variance, ``kappa(x, x) / ridge``.
 
         Raises
         ------
         ValueError
-            When the points do not have the model's columns, or the variance is not known: the learner does not carry
-            second-order knowledge, or the loss is not the squared one.
+            The points do not have the model's columns, or the variance is unknown: the learner is not a second-order
+            learner, or the loss is not the squared loss.
         """
         return self._certain().variance(self.input_variables.scaled(self.as_array(points)))
 
     def evaluate_with_variance(self, points: Points, with_noise: bool = False) -> tuple[Array, Array]:
-        """Evaluate f and its variance at ``points`` (n, p) in the learner's units: both (n, C), in these units too.
+        """Return f and its variance at ``points`` (n, p), (n, C) each; all are in the learner's units.
 
         Raises
         ------
         ValueError
-            As of `predict`.
+            As for `predict`.
         """
         own = self._own_array(points)
         return evaluated(self.function, own), self._variances(own, with_noise)
@@ -422,13 +422,13 @@ class Model:
         return self.posterior
 
     def predict_proba(self, points: Points) -> Array:
-        """Predict the probability of each class at ``points`` (n, p) as they stand in the data: (n, classes).
+        """Predict the probability of each class at ``points`` (n, p) in the data's units, (n, classes).
 
         Raises
         ------
         ValueError
-            When the points do not have the model's columns, or the values of f stand for no probabilities: the loss is
-            not a logistic one, and there is no temperature.
+            The points do not have the model's columns, or there are no probabilities, since the loss is not logistic
+            and there is no temperature.
         """
         if not self.has_probabilities:
             raise ValueError(
@@ -439,36 +439,34 @@ class Model:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether there is a `predict_proba`: with logistic losses, or a temperature."""
+        """Whether there is a `predict_proba`: for logistic losses, or with a temperature."""
         return self.temperature is not None or hasattr(self.loss, "probabilities")
 
     def values(self, points: Points) -> Array:
-        """Evaluate f at ``points`` (n, p) as they stand in the data: (n, C), in the learner's units.
+        """Return f at ``points`` (n, p) in the data's units, (n, C), in the learner's units.
 
         Raises
         ------
         ValueError
-            When the points do not have the model's columns.
+            The points do not have the model's columns.
         """
         return self.evaluate(self.input_variables.scaled(self.as_array(points)))
 
     def as_array(self, points: Points) -> Array:
         """Return ``points`` as an array (n, p) with the columns in the model's order.
 
-        Words, times and gaps become the numbers that they were when the model was trained; a word that was not there
-        then is 0 in all of its columns.
+        Words, times and gaps are coded as in the training. An unknown word is 0 in all columns of its one-hot coding.
 
         Raises
         ------
         ValueError
-            A column is missing or holds something else than what the model was trained with, or an array has another
-            number of columns.
+            A column is missing or has another kind than in the training, or an array has another number of columns.
         """
         coding = self.input_variables.coding
         return self._own_array(points if coding is None else coded_points(points, coding))
 
     def _own_array(self, points: Points) -> Array:
-        """Return points of p columns of numbers as an array (n, p)."""
+        """Return points with p numeric columns as an array (n, p)."""
         found = points_of(points, self.input_variables.names)
         if found.ndim != 2 or found.shape[1] != self.inputs:
             named = ", ".join(self.input_variables.names)
@@ -476,7 +474,7 @@ class Model:
                 f"points have shape {found.shape}: the model needs (n, {self.inputs})"
                 + (f", the columns {named}" if named else "")
             )
-        if not np.isfinite(found).all():  # nan would be decided to be a class as well
+        if not np.isfinite(found).all():  # NaN would get a class too
             row, column = np.argwhere(~np.isfinite(found))[0].tolist()
             names = self.input_variables.names
             raise ValueError(
@@ -487,7 +485,7 @@ class Model:
 
 
 def evaluated(function: Function, points: Array) -> Array:
-    """Evaluate a function at ``points`` (n, p), `ROWS` at a time: (n, C)."""
+    """Return a function's values at ``points`` (n, p), (n, C), computed `ROWS` at a time."""
     values = np.empty((points.shape[0], function.outputs))
     for start in range(0, len(points), ROWS):
         values[start : start + ROWS] = function.values(points[start : start + ROWS])
@@ -495,7 +493,7 @@ def evaluated(function: Function, points: Array) -> Array:
 
 
 def class_probabilities(loss: Loss, values: Array, temperature: float | None) -> Array:
-    """Return the probability of each class, (n, classes), where f is ``values``: by the temperature, or by the loss."""
+    """Return the class probabilities (n, classes) of the ``values`` of f, by the temperature or by the loss."""
     if temperature is not None:
         return probabilities(values, temperature)
     return cast(ProbabilisticLoss, loss).probabilities(values)

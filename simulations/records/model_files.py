@@ -1,8 +1,8 @@
-"""One learned function in a file of its own: written, and read back.
+"""Files with one learned function each.
 
-A model file is an .npz archive without pickles. It holds the function's arrays, ``description`` (JSON text: the kind
+A model file is an .npz archive without pickles. It contains the function's arrays, ``description`` (JSON text: the kind
 of function, its kernel, the loss, the shape of the targets, the columns and scaling of inputs and targets, the node's
-name, a classifier's temperature) and, for classifiers, ``classes``. Reading one runs no code that the file names.
+name, a classifier's temperature) and, for classifiers, ``classes``. Reading never runs code named by the file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kernelswarm.simulations.records.model import Model
 FORMAT = "kernelswarm model"
 VERSION = 3
 
-#: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
+# : Names in files of functions without a kernel; functions with a kernel need no name.
 KINDS: dict[type, str] = {
     DualSum: "dual",
     KernelSum: "",
@@ -74,13 +74,13 @@ INTERCEPT: dict[str, tuple[str, ...]] = {"intercept": ("C",)}
 
 
 def save(model: Model, path: str | Path) -> None:
-    """Write a model to ``path``, whole or not at all; predictions of the model read back are equal with ``==``.
+    """Write a model atomically to ``path``; the model read from the file has equal predictions, bit for bit.
 
     Raises
     ------
     InputError
-        When the file cannot be written there, or the class labels are neither numbers nor strings, or the function is
-        of your own class, which reading a file would have to run.
+        The file cannot be written, the class labels are neither numbers nor text, or the function is of a user's class,
+        which reading the file would have to run.
     """
     path = Path(path)
     kind = next((kind for kind in KINDS if isinstance(model.function, kind)), None)
@@ -127,19 +127,19 @@ def save(model: Model, path: str | Path) -> None:
 
 
 def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
-    """Read a model from a file that `save` has written.
+    """Read a model from a file written by `save`.
 
     Parameters
     ----------
     path : Path
         The file.
     kernel, loss : part, optional
-        Used in place of the file's.
+        Kernel and loss in place of the file's.
 
     Raises
     ------
     InputError
-        When there is no such file, or it does not hold a model.
+        There is no such file, or it has no model.
     """
     arrays = read_arrays(path)
     if "description" not in arrays:
@@ -228,7 +228,7 @@ def _function(
 
 
 def _mixed(path: Path, kernels: Any, arrays: Mapping[str, AnyArray]) -> Mixed:
-    """Read a mixture: the shares, and an expansion for each kernel."""
+    """Read a mixture: its weights, and one expansion for each kernel."""
     if not isinstance(kernels, list) or not kernels:
         raise InputError(f"{path}: kernels = {shown(kernels)} must be a list of the members' kernels")
     members = []
@@ -244,7 +244,7 @@ def _mixed(path: Path, kernels: Any, arrays: Mapping[str, AnyArray]) -> Mixed:
 
 
 def read_arrays(path: Path) -> dict[str, AnyArray]:
-    """Read all arrays of an .npz archive, without pickles; raises InputError where that cannot be."""
+    """Read all arrays of an .npz archive without pickles; raises InputError for other files."""
     try:
         return archives.read_arrays(path)
     except FileNotFoundError as error:
@@ -257,7 +257,7 @@ def read_arrays(path: Path) -> dict[str, AnyArray]:
 def _description(path: Path, entry: AnyArray) -> dict[str, Any]:
     try:
         description = parse(str(entry[()]))
-    except ValueError as error:  # a JSONDecodeError, or a number of too many digits
+    except ValueError as error:  # a JSONDecodeError, or a number with too many digits
         raise InputError(f"{path}: description is not JSON text: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise InputError(f'{path}: description must be a table with format = "{FORMAT}"')
@@ -270,7 +270,7 @@ def _description(path: Path, entry: AnyArray) -> dict[str, Any]:
 
 
 def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
-    """Return the function in a kernel that the arrays make; raises KeyError where one is missing."""
+    """Build a function with a kernel from its arrays; raises KeyError if an array is missing."""
     if "frequencies" in arrays:
         return DualSum.from_arrays(kernel, arrays)
     if "basis" in arrays:
@@ -281,7 +281,7 @@ def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
 def posterior_in(place: str, function: Function, arrays: Mapping[str, AnyArray], ending: str = "") -> Posterior | None:
     """Return the posterior of a function, or None without its arrays; raises InputError if they do not fit.
 
-    In messages the ``ending`` follows the arrays' names.
+    The ``ending`` follows the arrays' names in messages.
     """
     if not arrays:
         return None
@@ -296,7 +296,7 @@ def posterior_in(place: str, function: Function, arrays: Mapping[str, AnyArray],
 
 
 def band_in(place: str, function: Function, arrays: Mapping[str, Array]) -> ConstantBand:
-    """Return a function's conformal band, from its array; raises InputError where that does not fit it."""
+    """Build the conformal band of a function from its array; raises InputError if the array does not fit."""
     try:
         return ConstantBand.from_arrays(function.outputs, arrays)
     except ValueError as error:
@@ -308,7 +308,7 @@ def _sum(kernel: Kernel, points: Array, weights: Array) -> KernelSum:
 
 
 def check_shapes(place: str, arrays: Mapping[str, AnyArray]) -> None:
-    """Refuse arrays of one of kernelswarm's functions that do not fit one another; raises InputError."""
+    """Raise an InputError if the shapes of a function's arrays do not match."""
     for shapes in (SUBSPACE, MIRRORED, EXPANSION, DUAL, COSINES, AFFINE | INTERCEPT, AFFINE):
         if set(arrays) == set(shapes):
             _checked(place, arrays, shapes)
@@ -317,7 +317,7 @@ def check_shapes(place: str, arrays: Mapping[str, AnyArray]) -> None:
 def _checked(
     path: str | Path, arrays: Mapping[str, AnyArray], shapes: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Array]:
-    """Return the arrays of a function; a letter in two shapes stands for one length."""
+    """Return the arrays of a function after a check of their shapes; equal letters mean equal lengths."""
     found: dict[str, Array] = {}
     lengths: dict[str, tuple[str, int]] = {}
     for name, shape in shapes.items():
@@ -334,13 +334,13 @@ def _checked(
 
 
 def finite(path: str | Path, name: str, array: AnyArray) -> Array:
-    """Return a model's array as compiled code wants it; raises InputError unless it holds finite numbers."""
+    """Return a model's array in the form for compiled code; raises InputError for non-finite numbers."""
     if array.dtype != np.float64:
         raise InputError(f"{path}: {name} is {array.dtype} of shape {array.shape}, must be float64")
     if not np.all(np.isfinite(array)):
         place = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
         raise InputError(f"{path}: {name}{list(place)} is {array[place]}, must be finite")
-    return np.asarray(array, order="C")  # ascontiguousarray would make an array of one number a list of one
+    return np.asarray(array, order="C")  # ascontiguousarray would turn a scalar array into shape (1,)
 
 
 def _part(path: Path, kind: str, table: Any) -> Any:
@@ -359,7 +359,7 @@ def _part(path: Path, kind: str, table: Any) -> Any:
 
 
 def _labels(classes: AnyArray, path: Path) -> AnyArray:
-    # Labels of a pandas column arrive as objects, which only a pickle would hold.
+    # Labels of a pandas column are objects, which would need a pickle.
     listed = classes.tolist()
     alike = any(all(isinstance(label, kind) for label in listed) for kind in (str, Real))
     labels = np.array(listed) if alike and classes.dtype == object else classes
@@ -374,7 +374,7 @@ def _labels(classes: AnyArray, path: Path) -> AnyArray:
 class Kept(NamedTuple):
     """The functions of a run's nodes."""
 
-    place: str  # what messages call it
+    place: str  # the name in messages
     models: Mapping[str, AnyArray]
     data: DataDescription
     labels: Callable[[], Sequence[int]]
@@ -392,7 +392,7 @@ def of_node(
             "if it failed"
         )
     labels = list(found) if len(found) > 1 else kept.labels()
-    shared = len(labels) > len(found)  # one learner had the samples of all nodes
+    shared = len(labels) > len(found)  # one learner for all nodes
     names = node_names(labels, data.nodes)
     if node is None and len(found) > 1:
         first = next(iter(names.values()))

@@ -26,47 +26,47 @@ if TYPE_CHECKING:
 
     from kernelswarm.simulations.records.result import MeasuredTable
 
-# Differences of a comparison's cells over their common seeds: a sign-flip test, corrected for all pairs.
+# Paired differences between cells over common seeds, with a sign-flip test corrected for all pairs.
 
-# Test that differences are not 0: the observed statistic among those of all sign flips of whole seeds.
+# The sign-flip test: the observed statistic among the statistics of all sign flips of seeds.
 
 
 FLIPS = 1024
-"""Ways to give the seeds signs that are looked at: all of them up to eleven seeds, so many drawn ones beyond."""
+"""Number of sign choices of the seeds: all choices up to eleven seeds, random ones beyond."""
 
 ROUNDING = 1e-9
-"""Statistics that differ by less are equal: the order of their sums decides then."""
+"""Statistics that differ by less count as equal: the order of summation causes such differences."""
 
 BLOCK = 64
-"""Ways at once, to bound the memory."""
+"""Number of sign choices at a time, to bound the memory."""
 
 
 def step_down(differences: Array) -> Array:
-    """Return the p-value of each of several tests, corrected for all of them.
+    """Return the p-values of several tests, corrected for multiple testing.
 
-    The statistic of a test, which grows with the absolute value of Student's t, is
+    The statistic of a test, which increases with the absolute value of Student's t, is
 
         |sum_s d_s| / sqrt(sum_s d_s^2)
 
-    Where there is no difference, d_s has either sign with the same probability, for all tests of a seed at once, so
-    that the statistics under any choice of the seeds' signs are as probable as those that were found (Fisher, The
-    Design of Experiments, 1935). A p-value is the share of these choices under which the largest statistic, of this
-    test and of all with smaller ones, is at least the one that was found (Westfall and Young, Resampling-Based Multiple
-    Testing, 1993).
+    Under the null hypothesis, d_s has both signs with the same probability, jointly for all tests of a seed. So the
+    statistics under each choice of the seeds' signs are as probable as the observed statistics (Fisher, The Design of
+    Experiments, 1935). The p-value of a test is the share of choices for which the largest statistic, over this test
+    and all tests with smaller observed statistics, is at least the observed statistic of this test (Westfall and Young,
+    Resampling-Based Multiple Testing, 1993).
 
-    Then the probability that any test without a difference has a p-value of at most a is at most a, whatever the
-    distribution of the differences and however the tests depend on one another. With n seeds no p-value is below
-    2 / 2^n: that share of the choices gives all seeds the signs that they have, or all the opposite ones.
+    Then the probability that any true null hypothesis has a p-value of at most a is at most a, for any distribution of
+    the differences and any dependence between tests. With n seeds, the smallest p-value is 2 / 2^n, since two choices
+    of signs always reach the observed statistic: all observed signs, and all opposite signs.
 
     Parameters
     ----------
     differences : array (seeds, tests)
-        The differences; 0 where a test lacks a seed.
+        The differences; 0 if a test lacks a seed.
 
     Returns
     -------
     array (tests,)
-        The p-values, 1 for a test without any difference.
+        The p-values; 1 for tests with zero differences only.
 
     Examples
     --------
@@ -101,33 +101,34 @@ def _signs(seeds: int) -> Array:
 
 
 LEVEL = 0.05
-"""The probability, at most, that some difference is called supported where no two cells differ."""
+"""Maximum probability that any difference is called supported if no two cells differ."""
 
 FEWEST = 6
-"""Shared seeds below which nothing is supported: of two cells that do not differ, one is ahead in all of five seeds
-once in sixteen times, which is more often than ``LEVEL``."""
+"""Minimum number of common seeds for a supported difference: of two equal cells, one is better in all of five seeds
+with the probability 1/16, which exceeds ``LEVEL``.
+"""
 
 EQUAL = 1e-12
-"""Values that differ by less, relative to the larger, differ by the order of their sums."""
+"""Values with a smaller relative difference differ only by the order of summation."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Two cells of a comparison, held against each other in one figure, seed by seed.
+    """The paired difference of two cells of a comparison in one figure.
 
     Parameters
     ----------
     figure : str
-        The figure; less is better.
+        The figure; lower is better.
     better, worse : int
-        The places of the two cells; the better one has the lower mean over the seeds that both have. Of equal ones,
-        it is the first.
+        The places of the two cells. The better cell has the lower mean over the common seeds; of equal cells, it is the
+        first.
     mean, deviation : float
-        Of the worse cell's figure less the better one's: mean over these seeds, and standard deviation (n - 1 in the
-        denominator); NaN where there are too few seeds.
+        Mean over these seeds, and standard deviation (n - 1 in the denominator), of the worse cell's figure minus the
+        better cell's; NaN for too few seeds.
     wins, seeds : int
-        The seeds in which the better cell has the lower figure, and all that both have a figure of. Seeds that repeat
-        the runs of another one, bit for bit, do not count.
+        Number of common seeds in which the better cell has the lower figure, and number of all common seeds. Seeds that
+        repeat the runs of another seed bit for bit do not count.
     chance : float
         The two-sided p-value of the sign-flip test, corrected for all pairs; NaN for fewer than ``FEWEST`` seeds.
     """
@@ -143,7 +144,7 @@ class Difference:
 
     @property
     def supported(self) -> bool:
-        """Whether the seeds support that the better one is better."""
+        """Whether the seeds support the difference."""
         return self.chance <= LEVEL
 
 
@@ -154,9 +155,9 @@ class Value:
     Parameters
     ----------
     number : float
-        Its value, which is finite.
+        The value, which is finite.
     outcome : int
-        A number that the run has in common with others of its cell where both are the same to the last bit.
+        A number that is equal for bit-identical runs of a cell.
     """
 
     number: float
@@ -164,25 +165,23 @@ class Value:
 
 
 def paired_differences(figure: str, cells: Mapping[int, Mapping[int, Value]]) -> list[Difference]:
-    """Hold every cell against every other one.
+    """Compute the paired differences of all pairs of cells.
 
-    The differences of a pair are taken for as probable as their negatives where the cells do not differ, and nothing
-    else is supposed of them; see :func:`kernelswarm.simulations.records.outcome.step_down`. The probability
-    that any
-    of the pairs is called different wrongly is at most ``LEVEL``, whatever the spread of each and however they depend
-    on one another.
+    The only assumption is that differences are as probable as their negatives if two cells do not differ; see
+    :func:`kernelswarm.simulations.records.outcome.step_down`. The probability of any wrongly supported difference is at
+    most ``LEVEL``, for any distributions and any dependence between pairs.
 
     Parameters
     ----------
     figure : str
-        The figure; less is better.
+        The figure; lower is better.
     cells : dict of int to dict of int to Value
-        For each cell, by its place, the values by their seeds.
+        The values by seed, for each cell by place.
 
     Returns
     -------
     list of Difference
-        One for each pair, in the order of the cells; pairs that share too few seeds are not tested.
+        One for each pair, in the order of the cells; pairs with too few common seeds are not tested.
     """
     found = [_rises(cells[one], cells[other]) for one, other in itertools.combinations(cells, 2)]
     tested = [place for place, rises in enumerate(found) if len(rises) >= FEWEST]
@@ -205,18 +204,18 @@ def _difference(figure: str, one: int, other: int, rises: Sequence[float], chanc
 
 
 def _rises(left: Mapping[int, Value], right: Mapping[int, Value]) -> dict[int, float]:
-    """Return by how much the second cell is above the first, by the seeds that both have."""
+    """Return the second cell's value minus the first cell's, for each common seed."""
     found, known = dict[int, float](), set[tuple[int, int]]()
     for seed in sorted(left.keys() & right.keys()):
         low, high = left[seed], right[seed]
-        if (low.outcome, high.outcome) not in known:  # a pair of runs that another seed repeats tells nothing new
+        if (low.outcome, high.outcome) not in known:  # seeds that repeat a pair of runs do not count
             known.add((low.outcome, high.outcome))
             found[seed] = _rise(low.number, high.number)
     return found
 
 
 def _spread(rises: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard deviation, the same bits in any order of the seeds."""
+    """Return mean and standard deviation, with the same bits for any order of the seeds."""
     if not rises:
         return math.nan, math.nan
     # Risks may be so large that their squares are beyond the floating-point numbers.
@@ -245,24 +244,26 @@ METRICS = (
     "bytes_sent",
     "seconds",
 )
-"""The final figures that a comparison gives for each cell: columns of the last row of ``network.parquet``."""
+"""The final figures of each cell in a comparison: columns of the last row of ``network.parquet``."""
 
 RANKED = ("risk", "error", "global_risk", "global_error")
-"""Figures that are better when smaller. Others have no best value: nodes that never talk send least, equally wrong
-ones agree, and a small model or a short time is worth its cost in risk."""
+"""Figures for which lower is better. Other figures have no best value: isolated nodes send least, equally wrong nodes
+agree, and small models or short times are traded for risk.
+"""
 
 EXPERIMENT, RUNS, INDEX = "experiment.toml", "runs", "index.json"
-"""In a comparison's folder the file that repeats it, the folder of the run folders, and in that the file that says
-which run is where, written before the first of them starts."""
+"""In a comparison's folder: the experiment file that repeats it, and the folder of the run folders with the index of
+all runs, which is written before the first run starts.
+"""
 
 State = Literal["new", "resumed", "reused"]
 STATES: tuple[State, ...] = ("reused", "resumed", "new")
 
 SHOWN = 8
-"""Rows that a comparison names of itself."""
+"""Number of rows in the short text of a comparison."""
 
 CHANGE = "risk_change"
-"""The risk less that of the reference cell with the same seed, which takes out how hard each seed's data are."""
+"""The risk minus the reference cell's risk with the same seed, which removes the difficulty of a seed's data."""
 
 
 @dataclass(frozen=True)
@@ -272,29 +273,29 @@ class Run:
     Parameters
     ----------
     cell : int
-        The place of its cell.
+        The place of the run's cell.
     seed : int
-        Its seed.
+        The seed of the run.
     network : dict of str to array
-        Its measurements, one row per evaluated round; what there is of them when it failed.
+        The measurements, one row per evaluated round; for failed runs, the rows before the failure.
     final : dict of str to float
-        The last row; empty when it failed.
+        The last row; empty for failed runs.
     failure : str
-        Why it failed; empty when it is done.
+        The reason of a failure; empty for complete runs.
     refused : bool
-        Whether it failed because its input was refused, before its first round.
+        Whether it failed because of invalid input, before its first round.
     folder : Path, optional
-        Its run folder.
+        The run folder.
     digest : str
-        The digest of its models; empty when it failed.
+        The digest of the models; empty for failed runs.
     verdict : dict of str to str
-        What is wrong with it although it ended well, as in the run's summary.
+        The warnings about a complete run, as in the run's summary.
     facts : dict of str to object
-        What is known of its data, as in the run's summary; empty when it failed.
+        The facts about the data, as in the run's summary; empty for failed runs.
     form, step : str
-        Of its protocol; empty if nodes exchange nothing, or if unknown.
+        Form and step of the protocol; empty if nodes exchange nothing, or if unknown.
     origin : {"new", "resumed", "reused"}
-        Whether it was begun, gone on with from a checkpoint, or found in the comparison's folder at its end.
+        Whether the run was started, resumed from a checkpoint, or found complete in the comparison's folder.
     """
 
     cell: int
@@ -313,7 +314,7 @@ class Run:
 
     @property
     def outcome(self) -> tuple[object, ...]:
-        """The values that are equal if a run is repeated: its models and all figures but the time.
+        """The values that are equal if a run is repeated: its models and all figures except times.
 
         Equal models do not imply equal data, for example if nothing was learned.
         """
@@ -329,16 +330,16 @@ class Row:
     labels : tuple of str
         The varied values.
     mean, deviation : dict of str to float
-        For each of ``METRICS`` and for ``CHANGE`` the mean over the runs that are done and their standard deviation
-        (n - 1 in the denominator); NaN where the runs did not measure it, and the deviation of a single run.
+        For each of ``METRICS`` and for ``CHANGE``, mean and standard deviation (n - 1 in the denominator) over the
+        complete runs. Figures that were not measured are NaN, and so is the standard deviation of a single run.
     done, failed : int
-        Successful runs, equal ones counted once, and failed runs.
+        Number of complete runs, where identical runs count once, and number of failed runs.
     reasons : tuple of str
-        Why runs failed, each reason once.
+        The distinct reasons of failures.
     equal : tuple of tuples of int
-        Seeds whose runs are the same, models and figures.
+        Groups of seeds with identical models and figures.
     verdicts : dict of str to (int, str)
-        For each kind of verdict, how many of the runs that are done it is true of, and the first one's sentence.
+        For each kind of warning, the number of complete runs with it, and the sentence of the first.
     """
 
     labels: tuple[str, ...]
@@ -360,13 +361,13 @@ class Comparison:
     keys : tuple of str
         The varied keys.
     cells : tuple of Cell
-        Their combinations.
+        The combinations of values.
     runs : tuple of Run
         All runs, cell by cell and seed by seed.
     folder : Path, optional
-        Where run folders, tables and figures are.
+        The folder with run folders, tables and figures.
     drawn : dict of str to RandomValues
-        How the values of varied keys were drawn; keys whose values were listed are not among them.
+        The draws of those varied keys that were drawn.
     """
 
     keys: tuple[str, ...]
@@ -390,7 +391,7 @@ class Comparison:
         return "\n  ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
     def __str__(self) -> str:
-        """Return the table that the command prints, with the supported differences in words."""
+        """Return the table of the command, with sentences on the supported differences."""
         text: str = notebook.found("comparison_text")(self)
         return text.rstrip("\n")
 
@@ -400,7 +401,7 @@ class Comparison:
 
     @property
     def table(self) -> MeasuredTable:
-        """The columns of ``comparison.csv``, a row for each cell."""
+        """The columns of ``comparison.csv``, one row for each cell."""
         table: MeasuredTable = notebook.found("comparison_table")(self)
         return table
 
@@ -420,9 +421,9 @@ class Comparison:
         Parameters
         ----------
         columns : sequence of str
-            The measured columns that are shown, in this order; the usual ones when left out.
+            The measured columns to show, in this order; by default the usual ones.
         spread : bool
-            Whether the standard deviations over the seeds are shown.
+            Whether to show the standard deviations over the seeds.
 
         Raises
         ------
@@ -442,7 +443,7 @@ class Comparison:
 
     @property
     def origins(self) -> dict[State, int]:
-        """The numbers of runs that were begun, resumed, and reused, as text; zeros are left out."""
+        """The numbers of started, resumed and reused runs as text, without zeros."""
         found = [run.origin for run in self.runs]
         return {state: found.count(state) for state in STATES if state in found}
 
@@ -452,18 +453,18 @@ class Comparison:
 
     @property
     def facts(self) -> dict[str, object]:
-        """The facts about the data that all complete runs have, with the values of the first."""
+        """The facts about the data that all complete runs have, with the values of the first run."""
         facts = [run.facts for run in self.runs if not run.failure]
         return {key: facts[0][key] for key in facts[0] if all(key in other for other in facts)} if facts else {}
 
     def done(self, cell: int) -> list[Run]:
-        """Return the runs of a cell that ended well."""
+        """Return the complete runs of a cell."""
         return [run for run in self.runs if run.cell == cell and not run.failure]
 
     def distinct(self, cell: int) -> list[list[Run]]:
-        """Return the runs of a cell that ended well, those with equal models and figures together.
+        """Return the complete runs of a cell, grouped by equal models and figures.
 
-        Seeds that change nothing, such as those of data in a given order, repeat one run: they say nothing of a spread.
+        If the seed has no effect, for example with data in a given order, all runs are equal and show no spread.
         """
         found: dict[tuple[object, ...], list[Run]] = {}
         for place, run in enumerate(self.done(cell)):
@@ -472,15 +473,15 @@ class Comparison:
 
     @cached_property
     def repeated(self) -> frozenset[str]:
-        """The errors that are the risks once more in all runs; tables and figures show such numbers once."""
+        """The error columns that equal the risk columns in all runs; tables and figures show them once."""
         return repeated([*(run.network for run in self.runs), *(run.final for run in self.runs)])
 
     @property
     def inner(self) -> tuple[int, ...]:
-        """The places of the keys whose values are held against one another.
+        """The places of the keys whose values are compared.
 
-        The protocol's, or else the learner's, or else the last one, of the keys with several values; all others say
-        under which circumstances.
+        Among the keys with several values, these are the protocol's keys, or else the learner's, or else the last key.
+        All other keys are circumstances.
         """
         several = [place for place in range(len(self.keys)) if len({cell.labels[place] for cell in self.cells}) > 1]
         for part in ("protocol", "learner"):
@@ -496,7 +497,7 @@ class Comparison:
         return tuple(place for place in range(len(self.keys)) if place not in inner)
 
     def exact(self, cell: int) -> tuple[str, ...]:
-        """Return the labels of a cell, drawn numbers with all their digits."""
+        """Return the labels of a cell, with all digits of drawn numbers."""
         found = self.cells[cell]
         pairs = zip(self.keys, found.labels, strict=True)
         return tuple(repr(found.drawn[key]) if key in found.drawn else label for key, label in pairs)
@@ -506,14 +507,14 @@ class Comparison:
         return tuple(self.cells[cell].labels[place] for place in self.outer)
 
     def groups(self) -> list[list[int]]:
-        """Return the cells under the same circumstances, which are held against one another."""
+        """Return the groups of cells under the same circumstances, which are compared with one another."""
         outer, found = self.outer, dict[tuple[str, ...], list[int]]()
         for place, cell in enumerate(self.cells):
             found.setdefault(tuple(cell.labels[key] for key in outer), []).append(place)
         return list(found.values())
 
     def reference(self, cell: int) -> int:
-        """Return the cell to hold another one against: isolated nodes under the same circumstances, or the first cell.
+        """Return the reference for a cell: isolated nodes under the same circumstances, or else the first cell.
 
         See :meth:`circumstances`.
         """
@@ -521,16 +522,16 @@ class Comparison:
         return next((place for place in alike if self.cells[place].protocol == "isolated"), alike[0])
 
     def differences(self) -> list[Difference]:
-        """Hold cells against one another, seed by seed: all pairs under the same circumstances, in each of ``RANKED``.
+        """Return the paired differences of all cells under the same circumstances, in each figure of ``RANKED``.
 
-        Cells without a figure, because all their runs failed or none measured it, are in no pair. P-values are
-        corrected for the pairs of one figure under the same circumstances.
+        Cells without a figure, because all runs failed or did not measure it, are left out. P-values are corrected for
+        the pairs of one figure under the same circumstances.
         """
         return list(self._differences)
 
     @cached_property
     def _differences(self) -> tuple[Difference, ...]:
-        """All pairs, once: each format of the table asks for them, and 200 rows have 80,000."""
+        """All pairs, cached since each format of the table needs them: 200 rows have 80,000."""
         distinct = [self.distinct(cell) for cell in range(len(self.cells))]
         found, groups = list[Difference](), self.groups()
         for figure in RANKED:
@@ -579,10 +580,10 @@ class Comparison:
         return rows
 
     def series(self, cell: int, column: str, fewest: int = 2, against: str = "samples") -> Series | None:
-        """Return a column of the network's measurements over what ``AGAINST`` names, one curve per seed.
+        """Return a column of the network's table, one curve per seed, with a key of ``AGAINST`` on the x-axis.
 
-        None where fewer than ``fewest`` rows have numbers. Seeds whose data ended earlier cut the others to their
-        length. Where seeds have sent differently much, their courses stand over the mean.
+        None if fewer than ``fewest`` rows have numbers. All curves are cut to the shortest one. If the x-values differ
+        between seeds, such as numbers sent, their mean is used.
         """
         along = AGAINST[against]
         done = [group[0] for group in self.distinct(cell) if along in group[0].network]
@@ -609,7 +610,7 @@ class Comparison:
 
 
 def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) -> str:
-    """Return the labels of some keys as one text; names stand alone, other values follow their key."""
+    """Return the labels of some keys as one text; names are given alone, other values with their key."""
     words = []
     for place in places:
         key, value = comparison.keys[place], labels[place]
@@ -621,9 +622,10 @@ def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) 
 
 
 def gather(results: Sequence[Result]) -> Comparison:
-    """Make a comparison of finished runs: runs whose experiments differ in their seed only form one cell.
+    """Build a comparison from finished runs; runs whose experiments differ in the seed only form one cell.
 
-    Words that each seed's data turned into numbers are words again. Networks from files differ where their edges do.
+    Words such as "auto" that became numbers for each seed's data are compared as words. Networks from files are
+    compared by their edges.
     """
     configs = []
     for result in results:
@@ -658,7 +660,7 @@ def run_of(cell: int, result: Result, folder: Path | None = None, failure: str =
     return Run(
         cell,
         int(result.config.get("seed", 0)),
-        dict(result.network),  # a few numbers for each evaluation, which may lie in a file
+        dict(result.network),  # copied from the file: a few numbers for each evaluation
         final,
         failure,
         folder=folder,

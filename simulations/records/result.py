@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from kernelswarm.simulations.records.model import Model
 
-# A table of measurements: columns by their names, which become a data frame of any library.
+# Tables of measurements: columns by name, convertible to data frames.
 
 SHOWN = 8
-"""Rows at either end of a table that a notebook shows."""
+"""Number of rows at each end of a table that notebooks show."""
 
 
 class MeasuredTable(Mapping[str, AnyArray]):
-    """Columns of equal length by their names.
+    """Columns of equal length by name.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class MeasuredTable(Mapping[str, AnyArray]):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        """Name the columns; their entries would fill pages."""
+        """Return the number of rows and the columns' names."""
         names = list(self)
         rows = len(self[names[0]]) if names else 0
         return (
@@ -137,26 +137,26 @@ def _missing(method: str, library: str) -> str:
     )
 
 
-# The targets' own unit, beside figures that are measured on standardized targets.
+# Units of figures measured on standardized targets.
 
 PREFIX = "deviation_of_"
-"""The begin of the fact with a target's standard deviation, by which it was divided."""
+"""Prefix of the fact with the standard deviation by which a target was divided."""
 
 SHARE = "share of variance"
-"""The unit of squares of one target that was standardized."""
+"""The unit of squared errors of a single standardized target."""
 
 LISTED = 3
-"""Targets that are named, at most."""
+"""Maximum number of named targets."""
 
 
 def deviations(facts: Mapping[str, Any] | None) -> dict[str, float]:
-    """Return the standard deviation of each target that was standardized, by its name, from the facts of a run."""
+    """Return the standard deviation of each standardized target, by name, from the facts of a run."""
     known = (facts or {}).items()
     return {key.removeprefix(PREFIX): float(value) for key, value in known if key.startswith(PREFIX)}
 
 
 def unit_of(config: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
-    """Return the unit of risk and error in a word or two; empty for the targets' own unit."""
+    """Return the unit of risk and error in a few words; empty for the targets' own unit."""
     units = deviations(facts)
     if not units:
         return ""
@@ -170,11 +170,11 @@ def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], know
     Parameters
     ----------
     facts : mapping or None
-        Those of the run's summary.
+        The facts of the run's summary.
     config : mapping
-        Its experiment, which names the loss.
+        The run's experiment, with the name of the loss.
     known : bool
-        Whether the standard deviation of a single target is written elsewhere.
+        Whether the text leaves out the standard deviation of a single target, since it is given elsewhere.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], know
 
 
 def own_error(final: Mapping[str, float | None], facts: Mapping[str, Any] | None, name: str) -> str:
-    """Return the root mean square error of a run in the unit of its target ``name`` as text; or empty.
+    """Return the root mean square error of a run in the unit of its target ``name`` as text; empty if unknown.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def own_error(final: Mapping[str, float | None], facts: Mapping[str, Any] | None
 
 
 def amount(value: float) -> str:
-    """Write a number in the user's unit: four significant digits, thousands with commas.
+    """Format a number in the user's unit with four significant digits and commas between thousands.
 
     Examples
     --------
@@ -231,9 +231,9 @@ Table = Mapping[str, AnyArray]
 
 
 def held_out_in(result: Result) -> str:
-    """Say which rows are held out, where rows keep an order, and how well they are predicted before they are learned.
+    """Describe the held-out rows if rows keep an order, with the progressive error.
 
-    The latter is the mean over the first time that nodes see their rows, up to the last evaluation of all of them.
+    The progressive error is the mean over the first epoch, up to the last evaluation in it.
     """
     words, fewest = str(result.facts.get("held_out", "")), result.facts.get("fewest_rows_of_a_node", 0)
     samples, losses = (np.asarray(result.network.get(name, ())) for name in ("samples", "progressive_risk"))
@@ -248,37 +248,38 @@ def held_out_in(result: Result) -> str:
 
 
 FINAL = ("risk", "constant_risk", "error", "global_error", "model_order", "disagreement")
-"""The final figures that a result names of itself."""
+"""The final figures in the short text of a result."""
 
 
 @dataclass(eq=False, repr=False)
 class Result:
-    """Everything one simulation measured; a run folder holds the same on disk.
+    """All measurements and models of one simulation; a run folder has the same content.
 
-    The tables are in memory, or in files from which each column is read when it is asked for. ``to_pandas()``,
-    ``to_polars()`` and ``to_arrow()`` of a table make a data frame of it.
+    The tables are in memory, or in files from which each column is read on access. The methods ``to_pandas()``,
+    ``to_polars()`` and ``to_arrow()`` of a table return data frames.
 
     Parameters
     ----------
     config : dict
-        The resolved experiment, defaults included, as it is written to ``config.toml``.
+        The resolved experiment, including defaults, as in ``config.toml``.
     graph : networkx.Graph
-        The network, with integer labels; made when it is first asked for where the network is there as arrays.
+        The network with integer labels; built from arrays at the first access if necessary.
     nodes : mapping of str to array
         Columns of equal length, one row per (evaluated round, node): ``round``, ``node``, ``samples``, ``risk``,
-        ``error``, ``global_risk``, ``global_error``, ``model_order``, ...; ``name`` where the data names the nodes.
+        ``error``, ``global_risk``, ``global_error``, ``model_order``, ...; and ``name`` if the data names the nodes.
     network : mapping of str to array
         Columns of equal length, one row per evaluated round: ``round``, ``samples``, ``risk``, ``error``,
         ``disagreement``, ``violation``, ``model_order``, ``scalars_sent``, ``seconds``, ...
     edges : mapping of str to array
         Columns of equal length, one row per (evaluated round, source, target): ``constraint``, ``tolerance``, ``dual``,
-        ``violation``; NaN where the protocol has none.
+        ``violation``; NaN if the protocol does not have them.
     models : dict of str to array
-        Of the last round: ``points_<node>`` (M, p) and ``weights_<node>`` (M, C), ``dual_<i>_<j>`` under proximity.
+        The models of the last round: ``points_<node>`` (M, p) and ``weights_<node>`` (M, C); for the protocol proximity
+        also ``dual_<i>_<j>``.
     summary : dict
-        Status, verdict, final figures, wall time, versions: what ``summary.json`` holds.
+        The content of ``summary.json``: status, verdict, final figures, wall time, versions.
     data : DataDescription
-        What the numbers stand for in the data: columns, scaling, class labels, names of the nodes.
+        The meaning of the numbers in the data: columns, scaling, class labels, names of the nodes.
     """
 
     config: dict[str, Any]
@@ -294,7 +295,7 @@ class Result:
         self.nodes, self.network, self.edges = measured(self.nodes), measured(self.network), measured(self.edges)
 
     def __repr__(self) -> str:
-        """Show the name of the run, its final figures and its warnings; the arrays would fill pages."""
+        """Return the name of the run, its final figures and its warnings, without arrays."""
         rounds = self.network.get("round")
         count = 0 if rounds is None else len(rounds)
         status = self.summary.get("status", "unfinished")
@@ -326,7 +327,9 @@ class Result:
 
     @property
     def plot(self) -> Any:
-        """The figures of the run, such as ``result.plot.risk()``: each takes axes, if given, and returns its figure.
+        """The plots of the run, such as ``result.plot.risk()``.
+
+        Each method takes optional axes and returns its figure.
 
         See :class:`~kernelswarm.simulations.figures.result_plots.ResultPlots`.
         """
@@ -334,7 +337,7 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether the simulation broke off, or ended with an absurd risk; ``summary["reason"]`` says why."""
+        """Whether the simulation was aborted or ended with an absurd risk; ``summary["reason"]`` is the reason."""
         return self.summary.get("status") == "failed"
 
     @property
@@ -355,17 +358,17 @@ class Result:
         return node_names(self.adjacency.labels.tolist(), self.data.nodes)
 
     def model(self, node: Name | None = None) -> Model:
-        """Return the model of one node, which takes inputs and gives targets as they stand in the data.
+        """Return the model of one node, with inputs and targets in the data's units.
 
         Parameters
         ----------
         node : int, str or hashable, optional
-            Label in the network or own name in data or graph, as `load_model` takes it.
+            The label in the network, or the name in data or graph, as for `load_model`.
 
         Raises
         ------
         InputError
-            There is no such node, or the run has failed and left no models.
+            There is no such node, or the run has failed and has no models.
         """
         from kernelswarm.simulations.experiment.experiment import Experiment
         from kernelswarm.simulations.records.model_files import Kept, of_node
@@ -375,33 +378,34 @@ class Result:
 
     @property
     def verdict(self) -> dict[str, str]:
-        """The warnings about a complete run, a sentence each; empty for sound runs and for failed ones.
+        """The warnings about a complete run, one sentence each; empty for sound runs and for failed runs.
 
         The keys are ``worse_than_constant``, ``nothing_learned``, ``everything_kept``, ``nothing_reached``,
-        ``in_parts``, and of kernels that reach too far or not far enough ``points_alike`` and ``points_alone``.
+        ``in_parts``, and, for too wide or too narrow kernels, ``points_alike`` and ``points_alone``.
         """
         found: dict[str, str] = self.summary.get("verdict") or {}
         return found
 
 
-# Columns of a result as arrays over time, with the mean and the band that a figure draws.
+# Learning curves: columns of a result over time, with mean and band for figures.
 
 AGAINST = {"samples": "samples", "rounds": "round", "scalars": "scalars_sent", "bytes": "bytes_sent"}
-"""The abscissae of learning curves, with their columns in ``result.network``; numbers sent are of the whole network
-since the first round."""
+"""The possible x-axes of learning curves, with their columns in ``result.network``. Scalars and bytes sent are totals
+of the network since the first round.
+"""
 
 
 TWINS = {"error": "risk", "global_error": "global_risk"}
-"""Errors, and the risks that they are once more in a regression with the squared loss on targets as observed."""
+"""Error columns, each with the risk column that it equals in a regression with the squared loss and noisy targets."""
 
 
 def repeated(tables: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the columns of ``TWINS`` that hold nothing but the numbers of their twin, in all tables that have them.
+    """Return the columns of ``TWINS`` that equal their twin in all tables with both columns.
 
     Parameters
     ----------
     tables : iterable of dict of str to array or number
-        Measurements of one or of several runs, a row for each evaluation, or last figures; None is not measured.
+        Measurements of one or several runs with one row per evaluation, or final figures; None for unmeasured figures.
     """
     found: dict[str, bool] = {}
     for table in tables:
@@ -417,24 +421,24 @@ def repeated(tables: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 class Series:
     """Several learning curves of one quantity over the same samples: one column per node, edge or seed."""
 
-    samples: Array  # (T,) samples a node has seen, or what else of AGAINST
+    samples: Array  # (T,) samples of a node, or another x-axis of AGAINST
     values: Array  # (T, S)
 
     @property
     def mean(self) -> Array:
-        """The mean over the courses, (T,)."""
+        """The mean over the curves, (T,)."""
         return np.asarray(np.mean(self.values, axis=1), dtype=np.float64)
 
     def quantiles(self, lower: float = 0.1, upper: float = 0.9) -> tuple[Array, Array]:
-        """Return the two quantiles over the courses, (T,) each."""
+        """Return two quantiles over the curves, (T,) each."""
         low, high = np.quantile(self.values, [lower, upper], axis=1)
         return low, high
 
     def deviations(self) -> tuple[Array, Array]:
-        """Return mean - s and mean + s, with s the standard deviation over the courses (n - 1 in the denominator).
+        """Return mean - s and mean + s, with s the standard deviation over the curves (n - 1 in the denominator).
 
-        Neither leaves the range of the curves, so a band on a logarithmic axis stays positive. A single curve has
-        s = 0.
+        Both are clipped to the range of the curves, so that a band on a logarithmic axis is positive. For a single
+        curve, s = 0.
         """
         mean = self.mean
         if self.values.shape[1] < 2:
@@ -442,11 +446,11 @@ class Series:
         deviation = np.std(self.values, axis=1, ddof=1)
         low = np.maximum(mean - deviation, self.values.min(axis=1))
         high = np.minimum(mean + deviation, self.values.max(axis=1))
-        return np.minimum(low, mean), np.maximum(high, mean)  # rounding must not lift the band off the mean
+        return np.minimum(low, mean), np.maximum(high, mean)  # rounding must not separate the band from the mean
 
 
 def _table(columns: Table, column: str, keys: tuple[str, ...]) -> tuple[Array, Array] | None:
-    """Arrange a long column as (rounds, one column per key); None if it is missing or holds no number."""
+    """Return a long column as a matrix (rounds, keys); None if it is missing or has no numbers."""
     if column not in columns or len(columns["round"]) == 0:
         return None
     values = np.asarray(columns[column], dtype=np.float64)
@@ -495,7 +499,7 @@ def _over(result: Result, table: tuple[Array, Array], against: str) -> Series | 
 
 
 def _complete(series: Series) -> Series | None:
-    """Drop the rows with a value that is not finite; None when fewer than two rows stay: a point is no curve."""
+    """Drop rows with non-finite values; None if fewer than two rows remain."""
     kept = np.isfinite(series.values).all(axis=1)
     return Series(series.samples[kept], series.values[kept]) if kept.sum() >= 2 else None
 

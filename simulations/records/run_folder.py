@@ -1,4 +1,4 @@
-"""A run on disk, complete enough to rerun and to draw again: written whole or not at all, read back as it was."""
+"""Run folders: all data of a run for repeating and plotting it, written atomically."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kernelswarm.simulations.records.model import Model
 from kernelswarm.simulations.records.model_files import Kept, of_node
 from kernelswarm.simulations.records.result import MeasuredTable, Result
 
-# The keys that readers of a run folder need in its two tables, the experiment and the summary, with their types.
+# The keys and types that readers of a run folder need in the experiment and the summary.
 
 Rules = Mapping[str, tuple[type, ...]]
 
@@ -54,7 +54,7 @@ SUMMARY: Rules = {
     "wall_seconds": NUMBER,
     "backend": (dict,),
 }
-"""The keys of every run."""
+"""The keys of each run's summary."""
 
 SUMMARY_PERHAPS: Rules = {
     "parts": (int,),
@@ -67,7 +67,7 @@ SUMMARY_PERHAPS: Rules = {
     "form": (str, *MAYBE),
     "step": (str, *MAYBE),
 }
-"""The types of optional keys."""
+"""The types of optional keys of the summary."""
 
 CONFIG: Rules = {
     "seed": (int,),
@@ -78,11 +78,11 @@ CONFIG: Rules = {
     "learner": (dict,),
     "protocol": (dict,),
 }
-"""The resolved experiment has its defaults in it."""
+"""The keys of the resolved experiment, which includes defaults."""
 
 
 def require_whole(config: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-    """Refuse tables that lack what every run writes; raises ValueError. A result made by hand may have less."""
+    """Raise a ValueError if tables lack keys that each run writes; only results made by hand may lack them."""
     missing = [f"{key} in config.toml" for key in CONFIG if key not in config]
     missing += [f"{key} in summary.json" for key in SUMMARY if key not in summary]
     if missing:
@@ -90,7 +90,7 @@ def require_whole(config: Mapping[str, Any], summary: Mapping[str, Any]) -> None
 
 
 def check_summary(summary: Any) -> dict[str, Any]:
-    """Return a summary as it is; raises ValueError where a value is of another type."""
+    """Return the summary; raises ValueError if a value has a wrong type."""
     found = _checked(summary, {}, {**SUMMARY, **SUMMARY_PERHAPS})
     _each(found.get("final", {}), "final", (*NUMBER, *MAYBE))
     _each(found.get("facts", {}), "facts", (*NUMBER, str))
@@ -106,7 +106,7 @@ def check_summary(summary: Any) -> dict[str, Any]:
 
 
 def check_config(config: Any) -> dict[str, Any]:
-    """Return an experiment's tables as they are; raises ValueError where one is none or has no name."""
+    """Return an experiment's tables; raises ValueError if an entry is not a table or has no name."""
     found = _checked(config, {}, CONFIG)
     for key in ("topology", "stream", "learner", "protocol"):
         if key in found:
@@ -159,32 +159,31 @@ _Content = TypeVar("_Content")
 
 
 def default_folder(stem: str, config: Mapping[str, Any]) -> Path:
-    """Return ``runs/<experiment>-<protocol>-<topology>-seed<seed>``, where a run goes when no folder is named."""
+    """Return the default run folder, ``runs/<experiment>-<protocol>-<topology>-seed<seed>``."""
     parts = [stem, config["protocol"]["name"], config["topology"]["name"], f"seed{config['seed']}"]
-    # "my_rules:Gossip" is a fine name for a part and a poor one for a folder.
+    # A part's name such as "my_rules:Gossip" is unsuited for a folder.
     return Path("runs") / "-".join(re.sub(r"[^\w.]+", "_", part) for part in parts)
 
 
 def folders_in(path: Path) -> list[Path]:
-    """Return the run folders of a comparison's folder; any other folder itself."""
+    """Return the run folders of a comparison's folder; for other folders, the folder itself."""
     return sorted(found.parent for found in path.glob("runs/*/*/summary.json")) or [path]
 
 
 def check_place(folder: Path, new: bool = True) -> None:
-    """Refuse a folder that could not be written, before hours are spent on what should go there.
+    """Raise an error if a folder cannot be written, before a long run.
 
     Parameters
     ----------
     folder : Path
         The folder.
     new : bool
-        Whether it is to be made, or beside it another one of its name with a number.
+        Whether the folder will be created, with a number if the name is taken.
 
     Raises
     ------
     InputError
-        Its name is none, or too long, or something on the way to the folder is a file, a loop of links, or may not be
-        written.
+        The name is invalid or too long, or its path contains a file, a loop of links, or a folder that is not writable.
     """
     if new and folder.name in ("", ".."):
         raise InputError(f'"{folder}" is no name for a folder that is to be made: name another with --out')
@@ -210,13 +209,13 @@ def free(folder: Path) -> Path:
 def write(result: Result, folder: str | Path) -> Path:
     """Write a result as a run folder and return the folder.
 
-    All files are written to a folder beside it, which gets its name when it is complete. What exists is never
-    overwritten: a taken name gets a number, ``run-2``, ``run-3``, ...
+    All files are written to a temporary folder beside it, which is renamed when it is complete. Existing folders are
+    never overwritten: a taken name gets a number, ``run-2``, ``run-3``, ...
 
     Raises
     ------
     SimulationError
-        The disk is full or the place may not be written; nothing is left behind.
+        The disk is full or the place is not writable; no files are left.
     """
     folder = Path(folder)
     with unfinished_folder(folder.parent, folder) as unfinished:
@@ -231,9 +230,9 @@ def begin(
     folder: Path,
     beside: Callable[[Path], None] | None = None,
 ) -> Path:
-    """Make a run folder that holds the experiment, its network and what its data are only, and return the folder.
+    """Create a run folder with the experiment, its network and its data description, and return the folder.
 
-    ``beside`` writes into it what else the experiment needs: data that lay in memory.
+    ``beside`` writes in-memory data into the folder.
 
     Raises
     ------
@@ -250,12 +249,12 @@ def begin(
 
 
 def begin_again(config: Mapping[str, Any], network: Adjacency, data: DataDescription, folder: Path) -> None:
-    """Write into the folder of a run that ended before its first checkpoint what :func:`begin` writes into a new one.
+    """Write the files of :func:`begin` into the folder of a run that ended before its first checkpoint.
 
     Raises
     ------
     OSError
-        The folder may not be written.
+        The folder is not writable.
     """
     write_config(config, folder)
     write_graph(network, folder / "graph.graphml")
@@ -263,10 +262,10 @@ def begin_again(config: Mapping[str, Any], network: Adjacency, data: DataDescrip
 
 
 def complete(result: Result, folder: Path) -> Result:
-    """Write the files of a result into a folder that :func:`begin` has made, over those of an earlier result.
+    """Write the files of a result into a folder created by :func:`begin`; an earlier result is replaced.
 
-    The summary comes last: a folder without it is not complete. Then what was measured is no longer kept apart, and
-    the tables of the result that is returned are those in the files.
+    The summary is written last and marks a complete folder. Then the streams of measurements are removed. The tables of
+    the returned result read from the files.
 
     Raises
     ------
@@ -284,7 +283,7 @@ def complete(result: Result, folder: Path) -> Result:
 
 
 def write_config(config: Mapping[str, Any], folder: Path) -> None:
-    """Write ``config.toml``, whole or not at all, and its checksum where the folder has them."""
+    """Write ``config.toml`` atomically, and its checksum if the folder has checksums."""
     import tomli_w
 
     files.replace(folder, "config.toml", tomli_w.dumps(config).encode())
@@ -301,7 +300,7 @@ def read_data(folder: Path) -> DataDescription:
     Raises
     ------
     InputError
-        It is missing or damaged; the message names it.
+        The file is missing or damaged; the message names it.
     """
     path = folder / "data.json"
     if not path.exists():
@@ -310,17 +309,17 @@ def read_data(folder: Path) -> DataDescription:
 
 
 def read_network(folder: Path) -> Adjacency:
-    """Read a run's network; raises InputError where it is missing or damaged."""
+    """Read a run's network; raises InputError if its file is missing or damaged."""
     return Adjacency.of(_read(folder / "graph.graphml", read_graph))
 
 
 def _unfinished(folder: Path) -> Path:
-    """Return where a folder is written before it gets its name."""
+    """Return the temporary path of a folder."""
     return folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
 
 
 def require_folder(folder: Path) -> None:
-    """Refuse paths that are no folder, with InputError."""
+    """Raise an InputError for paths that are not folders."""
     cause = impossible(folder)
     if cause:
         raise InputError(f"{shown(str(folder))} cannot be read: {cause}: name a run folder")
@@ -330,7 +329,7 @@ def require_folder(folder: Path) -> None:
 
 @contextmanager
 def unfinished_folder(place: Path, folder: Path) -> Iterator[Path]:
-    """Make a hidden folder in a place that disappears again, unless it is renamed; OSErrors name the folder."""
+    """Create a temporary hidden folder, which is removed at the end unless renamed; OSErrors name ``folder``."""
     unfinished = place / _unfinished(folder).name
     try:
         unfinished.mkdir(parents=True)
@@ -349,8 +348,8 @@ def read(folder: str | Path, partial: bool = False) -> Result:
     folder : str or Path
         The run folder.
     partial : bool
-        Whether a run that goes on, or was killed, is read too: what has been measured so far, without models. The
-        ``status`` in its summary is "unfinished".
+        Whether the measurements of unfinished or killed runs are read too. They have no models, and the ``status``
+        "unfinished" in the summary.
 
     Raises
     ------
@@ -425,19 +424,19 @@ def _write_files(result: Result, folder: Path) -> None:
 
 
 def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
-    """Write ``summary.json``: infinities and NaN, which JSON does not have, as null."""
+    """Write ``summary.json``, with null for infinities and NaN, which JSON lacks."""
     text = json.dumps(_finite(plain(summary)), indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
 
 
 def take_name(unfinished: Path, folder: Path) -> Path:
-    """Rename a complete folder to ``folder``, or to the first of ``folder-2``, ... that is free; returns it."""
+    """Rename a complete folder to ``folder``, or to the first free one of ``folder-2``, ..., and return the path."""
     while True:
         target = free(folder)
         try:
             return unfinished.rename(target)
         except OSError:
-            # Another process may have taken the name since; whatever else went wrong is raised.
+            # Another process may have taken the name; other errors are raised.
             if not target.exists():
                 raise
 
@@ -448,7 +447,7 @@ def _read(path: Path, reader: Callable[[Path], _Content]) -> _Content:
     try:
         return reader(path)
     except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
-        # Each library has its own words for a file that is cut off or not what its name says; most are ValueErrors.
+        # Libraries raise different errors for truncated or wrong files; most are ValueErrors.
         cause = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(f"{path} is damaged or is no such file: {cause}") from error
 
@@ -460,7 +459,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _read_columns(path: Path) -> MeasuredTable:
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path.absolute()) as file:  # read_table takes a quarter of a second for what is not used
+    with parquet.ParquetFile(path.absolute()) as file:  # read_table takes a quarter of a second for unused features
         table = file.read()
     missing = [name for name in MEASURED[path.stem] if name not in table.column_names]
     if missing and (table.num_columns or path.stem != "edges"):
@@ -473,7 +472,7 @@ def _read_summary(path: Path) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return the value with null for infinities and NaN, which JSON does not have."""
+    """Replace infinities and NaN by None, since JSON lacks them."""
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -481,7 +480,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-# One learned function from wherever it is kept: a model file, a run's folder, or a result in memory.
+# Loading of one model from a model file, a run folder, or a result in memory.
 
 
 def load(
@@ -492,24 +491,24 @@ def load(
     Parameters
     ----------
     source : str, Path or Result
-        A file written by `save_model`, a run's folder, or what `simulate`, `run` or `read_run` return.
+        A file written by `save_model`, a run folder, or a result of `simulate`, `run` or `read_run`.
     node : int or str, optional
-        The node whose model it is, by its label in the network or by its own name in the data; a number that is the
-        label of one node and the name of another is refused, and the name as text ("104") is always understood. May be
-        left out where there is only one model.
+        The node, by its label in the network or by its name in the data. A number that is the label of one node and the
+        name of another raises an error; the name as text ("104") is always accepted. The node may be left out if there
+        is only one model.
     kernel, loss : part, optional
-        Used in place of those that the model was trained with. Needed where these are your own classes, which a model
-        file names but never runs. Only kernel expansions have a kernel.
+        Kernel and loss in place of the file's. They are required if the model was trained with users' classes, since
+        reading a file never runs such code. Only kernel expansions have a kernel.
 
     Returns
     -------
     Model
-        Its `predict` takes inputs and gives targets as they stand in the data.
+        The model; its `predict` takes inputs and returns targets in the data's units.
 
     Raises
     ------
     InputError
-        When there is no such file or node, or the file does not hold a model.
+        There is no such file or node, or the file has no model.
     """
     from kernelswarm.simulations.experiment.experiment import Experiment
 
@@ -518,7 +517,7 @@ def load(
         kept = Kept("the result", source.models, source.data, source.adjacency.labels.tolist)
         return of_node(kept, lambda: Experiment.from_dict(config), node, kernel, loss)
     path = Path(source)
-    if os.path.isdir(path):  # which is False, and raises nothing, of a path that cannot be
+    if os.path.isdir(path):  # False for invalid paths too
         models, data = model_files.read_arrays(path / "models.npz"), read_data(path)
         kept = Kept(str(path), models, data, lambda: read_network(path).labels.tolist())
         return of_node(kept, lambda: Experiment.from_file(path / "config.toml"), node, kernel, loss)
