@@ -1,4 +1,4 @@
-"""The keys that short runs try, their ranges, and the combinations: points over the ranges and steps from one."""
+"""The tuned keys of an experiment, their ranges, and the search for their values."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
 
-# The keys of an experiment that short runs may try, with their ranges.
+# The keys of an experiment that pilots may vary, with their ranges.
 
 BANDWIDTHS = (0.3, 2.5)
-"""Factors on what "auto" or "median" stands for; on the latter where the former is a length for each input."""
+"""Factors on the value of "auto", or on the value of "median" if "auto" gives one length for each input."""
 
 SCALES = (0.2, 5.0)
-"""Factors on the step size that "auto" stands for, on a schedule's first step size, and on tolerances."""
+"""Factors on the step size of "auto", on a schedule's first step size, and on tolerances."""
 
 PENALTIES = (1e-2, 1e2)
-"""Factors on the penalty that "auto" stands for, 0.1 beside the squared loss: from hardly any coupling to one that
-outweighs own data."""
+"""Factors on the penalty of "auto" (0.1 for the squared loss): from hardly any coupling to a coupling that outweighs
+the node's own data.
+"""
 
 BUDGETS = (0.4, 2.5)
 """Factors on a budget."""
@@ -33,21 +34,21 @@ BUDGETS = (0.4, 2.5)
 
 @dataclass(frozen=True)
 class Range:
-    """A key, and the positive numbers that are tried for it, by ratios.
+    """A key with a range of positive numbers, on a logarithmic scale.
 
     Parameters
     ----------
     key : str
-        Such as "learner.kernel.bandwidth".
+        The dotted key, such as "learner.kernel.bandwidth".
     low, high : float
-        The least and the greatest number.
+        The smallest and the largest number.
     whole : bool
         Whether the numbers are whole.
     part : str
-        Where a whole part is written, as ``step_size = { name = "auto", scale = 2.0 }``: the name of the part; the
-        number is its ``scale``.
+        The name of the part if the value is a part such as ``step_size = { name = "auto", scale = 2.0 }``; the number
+        is its ``scale``.
     now : float, optional
-        What the experiment holds, where that is such a number.
+        The experiment's value, if it is such a number.
     """
 
     key: str
@@ -58,7 +59,7 @@ class Range:
     now: float | None = None
 
     def value(self, share: float) -> Any:
-        """Return the value of the key ``share`` of the way up the range, in two digits.
+        """Return the value at the position ``share`` of the range, with two digits.
 
         Examples
         --------
@@ -85,16 +86,16 @@ class Range:
 
 
 def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = False) -> list[Range]:
-    """Return the keys that are tried for an experiment.
+    """Return the ranges of the keys that are tried for an experiment.
 
     Parameters
     ----------
     experiment : Experiment
-        With its words, such as "median".
+        The experiment, with words such as "median" unresolved.
     table : mapping
-        What its file says, without defaults: numbers there are kept.
+        The tables of its file, without defaults; numbers in the file are kept.
     everything : bool
-        Whether numbers in the file are tried as well.
+        Whether keys with numbers in the file are tried too.
     """
     tables = experiment.to_dict()
     learner, protocol = tables["learner"], tables["protocol"]
@@ -110,18 +111,18 @@ def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = 
 
 
 def own_ranges(experiment: Experiment) -> list[Range]:
-    """Return the keys that each row of a comparison has values of its own for, whatever the experiment says of them.
+    """Return the ranges of the keys that are tuned separately for each row of a comparison.
 
-    They are those that learner and protocol declare, see :func:`~kernelswarm.protocols.contract.tuned_by`: the
-    ridge of a learner that solves, or else its step size, the penalty or ridge of a protocol, and the tolerances. Under
-    a protocol that solves for the weights the learner has none. What rows share, such as kernel, bandwidth and budget,
-    is none of them. A step size that is a number, or left to the data, is tried around what "auto" stands for; any
-    other schedule keeps its form and its offset.
+    The learner and the protocol declare these keys, see :func:`~kernelswarm.protocols.contract.tuned_by`: the ridge of
+    a learner that solves for its weights, otherwise its step size; the penalty or ridge of a protocol; and tolerances.
+    If the protocol solves for the weights, the learner has no such keys. Common keys of all rows, such as kernel,
+    bandwidth and budget, are not tuned. A step size that is a number or "auto" is tried around the value of "auto";
+    other schedules keep their form and offset.
 
     Raises
     ------
     InputError
-        A part declares a key that it does not have.
+        A part declares a key that it lacks.
     """
     keys = [("learner", key) for key in _learner_keys(experiment)]
     keys += [("protocol", key) for key in tuned_by(experiment.protocol) or ()]
@@ -130,7 +131,7 @@ def own_ranges(experiment: Experiment) -> list[Range]:
 
 
 def _learner_keys(experiment: Experiment) -> tuple[str, ...]:
-    """Return the keys that a learner is tuned by under its protocol: its step size, where it declares nothing else."""
+    """Return the tuned keys of a learner under its protocol: its step size, unless it declares other keys."""
     if not takes_steps(experiment.protocol):
         return ()
     declared = tuned_by(experiment.learner)
@@ -140,7 +141,7 @@ def _learner_keys(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _own(experiment: Experiment, part: str, key: str) -> Range | None:
-    """Return the range of a key that a part is tuned by, or None without a positive number, such as tolerances of 0."""
+    """Return the range of a part's tuned key, or None if its value is not positive, such as a tolerance of 0."""
     table, path = experiment.to_dict()[part], f"{part}.{key}"
     if key not in table:
         raise InputError(
@@ -150,7 +151,7 @@ def _own(experiment: Experiment, part: str, key: str) -> Range | None:
     now = table[key]
     scaled = any(field.name == key and "part" in field.metadata for field in fields(getattr(experiment, part)))
     factors = SCALES if scaled else PENALTIES
-    if isinstance(now, Mapping):  # a schedule or a tolerance, which keeps its form
+    if isinstance(now, Mapping):  # a schedule or a tolerance keeps its form
         name = _size_of(now)
         return _around(f"{path}.{name}", now.get(name), factors)
     usual = _usual(experiment, path)
@@ -160,22 +161,22 @@ def _own(experiment: Experiment, part: str, key: str) -> Range | None:
 
 
 def _size_of(part: Any) -> str:
-    """Return the key that scales all numbers of a schedule or a tolerance, or an empty text without such a key."""
+    """Return the key that scales all numbers of a schedule or a tolerance; empty without such a key."""
     if not isinstance(part, Mapping):
         return ""
     return next((name for name in ("initial", "scale", "value") if name in part), "")
 
 
 def _usual(experiment: Experiment, key: str) -> Any:
-    """Return the resolved value of "auto" in a key, or None if it does not take the word or data do not decide."""
+    """Return the resolved value of "auto" for a key, or None if there is no such value."""
     try:
         resolved = open_network(experiment.with_changes({key: "auto"})).experiment
     except InputError:
         return None
     found, learner = value_at(resolved.to_dict(), key), resolved.learner
-    if isinstance(found, Mapping):  # a settling step: values around its final step are tried
+    if isinstance(found, Mapping):  # a decreasing step size: values around its final value are tried
         return found.get("value")
-    if key == "learner.ridge" and found == "auto" and isinstance(learner, CertainDescent):  # of classes
+    if key == "learner.ridge" and found == "auto" and isinstance(learner, CertainDescent):  # for classifications
         return learner.penalty / learner.loss.curvature
     return found
 
@@ -190,7 +191,7 @@ def _bandwidth(
     word = kernel["bandwidth"] if isinstance(kernel["bandwidth"], str) else "median"
     around = _stands_for(experiment, key, word)
     now = around if word == kernel["bandwidth"] else kernel["bandwidth"]
-    if not isinstance(around, float):  # a length for each input, which one number cannot be
+    if not isinstance(around, float):  # one length for each input cannot be one number
         around = _stands_for(experiment, key, "median")
     low, high = (factor * around for factor in BANDWIDTHS)
     return Range(key, low, high, now=now if isinstance(now, float) else None)
@@ -202,7 +203,7 @@ def _stands_for(experiment: Experiment, key: str, word: str) -> Any:
 
 
 _OPEN = (None, "median", "auto")
-"""A file's value of a key that is tried: none, or a word."""
+"""Values in a file of a key that is tried: missing, or a word."""
 
 
 def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
@@ -258,20 +259,20 @@ def _around(key: str, number: Any, factors: tuple[float, float], whole: bool = F
 
 
 FOR_EACH = 6
-"""Candidates for each key that is tried."""
+"""Number of candidates per key."""
 
 
 def candidates(ranges: Sequence[Range], count: int | None = None) -> list[dict[str, Any]]:
-    """Return the values of each candidate by key: none for the first, the experiment itself.
+    """Return the values of each candidate by key; the first candidate is the unchanged experiment.
 
-    ``count`` is the number of the others, ``FOR_EACH`` for each range when left out.
+    ``count`` is the number of other candidates, by default ``FOR_EACH`` per range.
 
-    Candidate k stands at ``frac(1/2 + k / g^j)`` of range j, with g the root above 1 of ``g^(d+1) = g + 1`` for d
-    ranges: a sequence whose points keep apart in each range alone and in all together (Roberts, "The unreasonable
+    Candidate k is at the position ``frac(1/2 + k / g^j)`` of range j, with g the root above 1 of ``g^(d+1) = g + 1``
+    for d ranges. The points of this sequence are well separated in each range and jointly (Roberts, "The unreasonable
     effectiveness of quasirandom sequences", 2018).
     """
     ratio = 2.0
-    for _ in range(60):  # a contraction
+    for _ in range(60):  # fixed-point iteration of a contraction
         ratio = (1.0 + ratio) ** (1.0 / (len(ranges) + 1))
     points = [
         [(0.5 + (place + 1) * ratio ** -(j + 1)) % 1.0 for j in range(len(ranges))]
@@ -284,13 +285,13 @@ def candidates(ranges: Sequence[Range], count: int | None = None) -> list[dict[s
 
 
 STEP = 1.0 / 6.0
-"""The distance of a neighbour from a candidate in one key, as a share of the range."""
+"""The distance between a candidate and its neighbour in one key, as a share of the range."""
 
 
 def neighbors(ranges: Sequence[Range], values: Mapping[str, Any], step: float = STEP) -> list[dict[str, Any]]:
-    """Return a candidate's neighbours: each key in turn a step lower and a step higher, where it has a number now.
+    """Return a candidate's neighbours: each numeric key in turn one step lower and one step higher.
 
-    They may lie beyond the ends of a range, by the same ratio.
+    Neighbours may be outside of a range.
 
     Examples
     --------
@@ -309,7 +310,7 @@ def neighbors(ranges: Sequence[Range], values: Mapping[str, Any], step: float = 
 def combined(
     values: Mapping[str, Any], score: float, beside: Sequence[Mapping[str, Any]], scores: Sequence[float]
 ) -> dict[str, Any]:
-    """Return a candidate with every change of its neighbours that lowers the score, the better one of each key.
+    """Combine all changes of a candidate's neighbours that lower the score, with the better one for each key.
 
     Examples
     --------
@@ -325,7 +326,7 @@ def combined(
 
 
 def further(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the candidate as far beyond another one as that is from the one before it.
+    """Return the next candidate in the direction from ``before`` to ``after``, at the same distance.
 
     Examples
     --------
@@ -341,7 +342,7 @@ def further(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[s
 
 
 def onward(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the candidates beside one, a step further in one key each, in the direction in which it has moved.
+    """Return the candidates that are one step further in one key each, in the direction from ``before`` to ``after``.
 
     Examples
     --------
@@ -356,13 +357,13 @@ def onward(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[st
     return found
 
 
-# Successive halving: many candidates for short, the better ones for longer, few to the end.
+# Successive halving: many candidates for few rounds, and few candidates for many rounds.
 
 FACTOR = 3
-"""One of this many candidates goes on, for this many times as many rounds."""
+"""One in this many candidates remains, for this many times as many rounds."""
 
 LENGTHS = 3
-"""The number of stages; each tries the better candidates again."""
+"""The number of stages, each with the better candidates of the previous one."""
 
 
 def lengths(longest: int) -> list[int]:
@@ -379,24 +380,24 @@ def lengths(longest: int) -> list[int]:
 def halve(
     candidates: int, longest: int, scores: Callable[[Sequence[int], int], Sequence[float]], kept: Sequence[int] = (0,)
 ) -> dict[int, float]:
-    """Try candidates for few rounds, and those with the least scores for more (Jamieson and Talwalkar, AISTATS 2016).
+    """Search by successive halving (Jamieson and Talwalkar, AISTATS 2016).
 
     Parameters
     ----------
     candidates : int
-        Their number; they are called 0, 1, 2, ...
+        The number of candidates, which have the places 0, 1, 2, ...
     longest : int
-        The rounds of the last ones.
+        The rounds of the longest pilots.
     scores : callable
-        ``scores(places, rounds)`` tries some of them and returns a figure for each, infinite where one failed. Least is
-        best.
+        ``scores(places, rounds)`` tries candidates and returns a score for each, infinite for failures. Lower is
+        better.
     kept : sequence of int
-        Those that are tried to the end whatever their scores.
+        Places of candidates that stay in all stages, whatever their scores.
 
     Returns
     -------
     dict of int to float
-        The scores of the candidates that were tried to the end.
+        The scores of the candidates in the longest pilots.
 
     Examples
     --------
@@ -415,41 +416,41 @@ def halve(
     return found
 
 
-# Steps away from the best candidate, each tried for the full length.
+# Refinement around the best candidate, with pilots of full length.
 
 ALIKE = 0.01
-"""A risk within this share of another one counts as the same."""
+"""Risks with a relative difference below this count as equal."""
 
 MOVES = 3
-"""Steps, at most, in a direction in which several changes together are better."""
+"""Maximum number of steps in the direction of a successful combination of changes."""
 
 
 class Trials(Protocol):
-    """Candidates by their places, and what their longest pilots come to."""
+    """Candidates by place, with the risks of their longest pilots."""
 
     values: list[dict[str, Any]]
     longest: int
 
     def add(self, values: Sequence[dict[str, Any]]) -> list[int]:
-        """Add candidates that are new, and return their indices."""
+        """Add new candidates, and return the places of all given candidates."""
 
     def scores(self, places: Sequence[int], rounds: int) -> list[float]:
-        """Try candidates for some rounds and return their risks."""
+        """Try candidates for ``rounds`` rounds, and return their risks."""
 
 
 def refine(finals: dict[int, float], ranges: Sequence[Range], trials: Trials) -> dict[int, float]:
-    """Try candidates around the best one, for the full length, and return all risks found.
+    """Try candidates around the best one for the full length, and return all risks.
 
-    First its neighbours are tried, then all better changes together, as long as that is better. Where this lowered the
-    risk by more than 1%, the same is done with each key that has moved, a step further alone: keys that move together
-    are held back by the one that has come far enough.
+    First the neighbours are tried, then all better changes together, repeatedly while the risk decreases. If this
+    lowers the risk by more than 1%, each changed key is moved one step further alone, since a joint step fails as soon
+    as one of its keys has reached its optimum.
 
     Parameters
     ----------
     finals : dict
-        The risk of each candidate that ran for the full length, by its place.
+        The risk of each candidate with a pilot of full length, by place.
     ranges : sequence of Range
-        The keys that are tried.
+        The ranges of the keys.
     trials : Trials
         All candidates.
     """
@@ -467,7 +468,7 @@ def refine(finals: dict[int, float], ranges: Sequence[Range], trials: Trials) ->
 def _improve(
     beside: Sequence[dict[str, Any]], start: int, found: dict[int, float], ranges: Sequence[Range], trials: Trials
 ) -> None:
-    """Try candidates beside one, then every change that helps together, and the same step again while that helps."""
+    """Try candidates, then all better changes together, and repeat this step while the risk decreases."""
     places = trials.add(beside)
     scores = trials.scores(places, trials.longest)
     found |= dict(zip(places, scores, strict=True))
@@ -482,36 +483,36 @@ def _improve(
         before, together, risk = together, further(ranges, before, together), reached
 
 
-# An optimum with worse values on both sides: poll these, move to the better one, and halve the step.
+# Pattern search for an optimum with worse values on both sides.
 
 FINEST = STEP / 16.0
-"""Of a range: the least step, of a range from 0.2 to 5 a factor of 1.03."""
+"""The smallest step, as a share of the range: in a range from 0.2 to 5, a factor of 1.03."""
 
 
 def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials, most: int) -> dict[int, float]:
-    """Try candidates around the best one until none is better, and return all risks found.
+    """Try candidates around the best one until none is better, and return all risks.
 
-    A pattern search (Hooke and Jeeves, Journal of the ACM 1961): the best candidate's neighbours, each key in turn a
-    step lower and a step higher, are tried for the full length. If some are better, all better changes are tried
-    together, and as far again while that is better, also beyond the ends of the ranges; if none is, the step is halved.
-    So the last best one has values on either side, in each key, that are no better. The last trials of ``most`` are
-    kept for these neighbours.
+    This is a pattern search (Hooke and Jeeves, Journal of the ACM 1961). The neighbours of the best candidate, each key
+    in turn one step lower and one step higher, are tried for the full length. If some are better, all better changes
+    are tried together, and the step is repeated while the risk decreases, also beyond the ends of ranges. If no
+    neighbour is better, the step is halved. So the final candidate has tried values on both sides of each key that are
+    not better. The last of the ``most`` trials are reserved for these neighbours.
 
     Parameters
     ----------
     finals : dict
-        The risk of each candidate that ran for the full length, by its place.
+        The risk of each candidate with a pilot of full length, by place.
     ranges : sequence of Range
-        The keys that are tried.
+        The ranges of the keys.
     trials : Trials
         All candidates.
     most : int
-        The largest number of trials here.
+        Maximum number of trials.
     """
     found, step = dict(finals), STEP
 
     def risks(asked: Sequence[dict[str, Any]]) -> list[float]:
-        """Try new candidates, as far as ``most`` allows; those left out count as no better."""
+        """Return the risks of candidates; beyond ``most`` trials, new candidates count as not better."""
         trials.add(asked)
         places = [trials.values.index(values) for values in asked]
         left = most - (len(found) - len(finals))
@@ -543,7 +544,7 @@ def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials
 def edges(best: int, found: Mapping[int, float], ranges: Sequence[Range], trials: Trials) -> dict[str, str]:
     """Return the keys without a trial beyond the best candidate, with the side: "low" or "high".
 
-    Only candidates count whose other keys are within a step of its own.
+    Only candidates whose other keys are within one step of the best candidate count.
 
     Examples
     --------
@@ -573,7 +574,7 @@ def edges(best: int, found: Mapping[int, float], ranges: Sequence[Range], trials
 
 
 SAME = 1e-9
-"""Of a range: what rounding of a logarithm makes of equal numbers."""
+"""Positions in a range that differ by less are equal up to rounding."""
 
 
 def _near(ranges: Sequence[Range], one: Mapping[str, object], other: Mapping[str, object]) -> bool:

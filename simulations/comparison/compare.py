@@ -1,4 +1,4 @@
-"""The same experiment under several protocols, networks or other keys, each over several seeds."""
+"""Comparisons: an experiment with several protocols, networks or other keys, each over several seeds."""
 
 from __future__ import annotations
 
@@ -49,65 +49,63 @@ def compare(
     pooled: bool = False,
     pilot_seeds: int = PILOT_SEEDS,
 ) -> Comparison:
-    """Run every combination of the varied values over several seeds and gather the final figures.
+    """Run all combinations of the varied values over several seeds, and collect the final figures.
 
-    All cells share the seeds, hence networks and data where these are not varied. On the serial backend the runs go to
-    several processes; with another backend they follow one another, each on that backend. A run that fails is recorded
-    with its reason, and the others go on.
+    All cells have the same seeds, and thus the same networks and data unless these are varied. With the serial backend,
+    runs are distributed over several processes; with other backends, they run one after the other. Failed runs are
+    recorded with their reason, and the other runs continue.
 
-    A folder that holds this comparison already is gone on with: runs that ended there are read and not run again, those
-    that were stopped go on from their last checkpoint (``checkpoint_every``) or begin again, and only new ones are
-    begun. There may be more seeds, values, keys and rounds than before.
+    If the folder already has this comparison, it is continued: complete runs are read, stopped runs resume from their
+    last checkpoint (``checkpoint_every``) or start again, and missing runs are started. There may be more seeds,
+    values, keys and rounds than before.
 
     Parameters
     ----------
     experiment : Experiment or mapping
-        What all cells have in common; of a mapping, the keywords of
+        The common experiment of all cells. A mapping has the keywords of
         :func:`~kernelswarm.simulations.experiment.experiment.build_experiment`.
     vary : mapping of str to sequence
-        Dotted keys with the values to try, such as ``{"protocol.name": ["isolated", "consensus"]}``, or with how they
-        are drawn, such as ``{"learner.step_size": "log:0.01:1:8"}``; see
-        :func:`kernelswarm.simulations.experiment.variation.cells` for tables as values and for keys that only
-        some parts have.
+        Dotted keys with lists of values, such as ``{"protocol.name": ["isolated", "consensus"]}``, or with draws, such
+        as ``{"learner.step_size": "log:0.01:1:8"}``; see :func:`kernelswarm.simulations.experiment.variation.cells` for
+        tables as values and for keys that only some parts have.
     seeds : int
-        Runs of each cell, with ``experiment.seed``, the next one, and so on.
+        Number of runs of each cell, with consecutive seeds from ``experiment.seed`` on.
     jobs : int, optional
-        Processes at a time; the number of cores when left out. A script that uses several calls this function under
-        ``if __name__ == "__main__":``, because each process reads the script again.
+        Maximum number of simultaneous processes; by default the number of cores. A script must call this function under
+        ``if __name__ == "__main__":`` if there are several processes, since each process reads the script again.
     out : Path, optional
         Folder for run folders (``runs/<cell>/seed_<seed>``), tables and figures. Without it nothing is written.
     observe : callable, optional
         Called with the progress about twice a second. If it is left out, a notebook shows a progress bar.
     afresh : bool
-        Whether all runs begin again, in a folder ``out-2``, ``out-3``, ... where ``out`` exists.
+        Whether all runs start again, in a folder ``out-2``, ``out-3``, ... if ``out`` exists.
     numbered : bool
-        Whether such a folder is taken where ``out`` holds something else, which is refused otherwise.
+        Whether such a folder is used if ``out`` has other contents, which otherwise raises an error.
     drawing : Drawing, optional
-        Formats and style of the figures; PNG files for the screen when left out.
+        Formats and style of the figures; by default PNG files for the screen.
     tune : bool
-        Whether each cell's step size, penalty, ridge and tolerances are searched before, by the same search for all
-        and on other seeds than those that are measured, see
-        :func:`kernelswarm.simulations.comparison.tuning.tuned`.
+        Whether step size, penalty, ridge and tolerances of each cell are tuned first, by the same search for all cells
+        and on seeds that the comparison does not use, see :func:`kernelswarm.simulations.comparison.tuning.tuned`.
     pooled : bool
-        Whether that search compares the risk on all nodes' data, and not that on each node's own.
+        Whether the search compares risks on all nodes' data instead of each node's own data.
     pilot_seeds : int
-        With how many seeds it tries each candidate.
+        Number of seeds of each candidate in the search.
 
     Raises
     ------
     InputError
-        When a combination is refused before anything has started, every run is refused at its start, the folder holds
-        another comparison (the message says in which keys), or another process writes it.
+        A combination is invalid (before anything starts), all runs are invalid at their start, the folder has another
+        comparison (the message names the differing keys), or another process writes it.
     SimulationError
-        When the processes cannot be started, or all runs failed.
+        The processes cannot be started, or all runs failed.
     Interrupted
-        On a signal, after the runs of this process are saved; complete runs are in the folder.
+        A signal arrived, and the runs of this process are saved; complete runs are in the folder.
     """
     _check(seeds, jobs, out)
     tuning.refuse(tune, pooled, seeds, pilot_seeds)
     experiment = build_experiment(**experiment) if isinstance(experiment, Mapping) else experiment_from(experiment, {})
     tried = {key: plain(values) if isinstance(values, np.ndarray) else values for key, values in vary.items()}
-    if isinstance(tried.get("topology"), list | tuple):  # a matrix, edges or neighbours stand for their graph
+    if isinstance(tried.get("topology"), list | tuple):  # a matrix, edges or neighbours are converted to a graph
         tried["topology"] = [_given(value) for value in tried["topology"]]
     plan = Plan(tried, seeds, tune, pooled, pilot_seeds)
     return _compared(experiment, plan, jobs, out, observe, drawing or Drawing(), afresh, numbered)
@@ -123,7 +121,7 @@ def _compared(
     afresh: bool,
     numbered: bool,
 ) -> Comparison:
-    """Run the tasks of a plan, as far as a folder does not hold them yet."""
+    """Run the tasks of a plan that are not complete in the folder."""
     found, tasks = _asked(experiment, plan)
     with ExitStack() as stack:
         folder, made = None, False
@@ -159,7 +157,7 @@ def _given(topology: Any) -> Any:
 
 
 def _check(seeds: int, jobs: int | None, out: Path | str | None) -> None:
-    """Refuse numbers below 1 and a folder that cannot be made; raises InputError."""
+    """Raise an InputError for numbers below 1 or a folder that cannot be created."""
     if seeds < 1:
         raise InputError(f"seeds = {seeds!r} must be at least 1")
     if jobs is not None and jobs < 1:
@@ -169,21 +167,22 @@ def _check(seeds: int, jobs: int | None, out: Path | str | None) -> None:
 
 
 def read(folder: Path | str, safe: bool = False) -> Comparison:
-    """Read a comparison from its folder: the cells that it was last asked for, and their runs.
+    """Read a comparison from its folder: the cells of the last call, and their runs.
 
-    Runs that have not ended are among the failed.
+    Unfinished runs count as failed.
 
     Parameters
     ----------
     folder : Path or str
-        The folder that :func:`compare` wrote.
+        A folder written by :func:`compare`.
     safe : bool
-        Whether parts named as "package.module:Class" are refused, so that none of the folder's choice of code is run.
+        If True, parts named as "package.module:Class" raise an error, so that the folder cannot choose the code that
+        runs.
 
     Raises
     ------
     InputError
-        The folder holds no comparison, or is damaged.
+        The folder has no comparison, or is damaged.
     """
     folder = Path(folder)
     index = comparison_folder.read_index(folder)
@@ -208,7 +207,7 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
 
 
 def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterator[Task]:
-    """Build every experiment before the first one starts, so that a wrong combination stops all."""
+    """Build all experiments before the first run starts, so that an invalid combination is found at once."""
     for place, cell in enumerate(found):
         for seed in range(experiment.seed, experiment.seed + seeds):
             try:
@@ -220,7 +219,7 @@ def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterato
 
 
 def _earlier(tasks: Sequence[Task], described: Sequence[Described]) -> tuple[list[Task], dict[int, Run]]:
-    """Return the tasks with their state in the folder, and the runs that are complete there."""
+    """Return the tasks with their state in the folder, and the complete runs."""
     found: list[Task] = []
     runs: dict[int, Run] = {}
     made_by: list[Mapping[str, str]] = []
@@ -235,7 +234,7 @@ def _earlier(tasks: Sequence[Task], described: Sequence[Described]) -> tuple[lis
 
 
 def _refuse_all_failed(runs: Mapping[int, Run], folder: Path | None, made: bool) -> None:
-    """Raise the error of a comparison without any complete run; a folder made for refused runs is removed."""
+    """Raise an error if no run is complete; a folder created for invalid runs is removed."""
     if all(run.refused for run in runs.values()):
         if folder is not None and made:
             shutil.rmtree(folder)
@@ -246,7 +245,7 @@ def _refuse_all_failed(runs: Mapping[int, Run], folder: Path | None, made: bool)
 
 
 def _asked(experiment: Experiment, plan: Plan) -> tuple[list[Cell], list[Task]]:
-    """Return the cells with defaults, which rows often differ in without being asked to, and their runs."""
+    """Return the cells with defaults, in which rows may differ unintentionally, and their runs."""
     found = cells(experiment.to_dict(), plan.vary)
     tasks = list(_tasks(experiment, found, plan.seeds))
     return [replace(cell, config=one.to_dict()) for cell, one in zip(found, _first(tasks), strict=True)], tasks
@@ -265,7 +264,7 @@ def _tuned(
     folder: Path | None,
     observe: Callable[[ComparisonProgress], None] | None,
 ) -> list[Cell]:
-    """Search the values of each cell, in as many processes as there are for runs."""
+    """Tune the values of each cell, with the same number of processes as for runs."""
 
     def watch(done: int) -> None:
         if observe is not None:
@@ -297,7 +296,7 @@ def _placed(
 
 
 def _prepare(experiment: Experiment, plan: Plan, folder: Path, index: Index) -> None:
-    """Write which run is where, and the experiment that repeats the comparison, before the first run begins."""
+    """Write the index of the runs and the experiment file of the comparison, before the first run starts."""
     asked: dict[str, Any] = {key: True for key in ("tune", "pooled") if getattr(plan, key)}
     if plan.pilot_seeds != PILOT_SEEDS:
         asked["pilot_seeds"] = plan.pilot_seeds

@@ -1,4 +1,4 @@
-"""The folder of a comparison: which experiment it is of, which run is in which run folder, and one writer at a time."""
+"""The folder of a comparison: its experiment, the index of its run folders, and its lock."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ from kernelswarm.simulations.records.graphml import graphml
 from kernelswarm.simulations.records.outcome import INDEX, RUNS
 from kernelswarm.simulations.running.network import build_topology
 
-# An experiment's dependencies beside its keys: the contents of data files, networks, and modules of the user's.
+# Dependencies of an experiment: contents of data files, networks and users' modules.
 
 GRAPH = "graph.graphml"
-"""The file that stands for a network given as a graph."""
+"""The file of a network given as a graph."""
 
 CODE = "code"
-"""The table that :func:`identified` adds for the user's own modules."""
+"""The table that :func:`identified` adds for users' modules."""
 
 Digests = dict[Path, str]
 
 
 def origins(experiment: Experiment, known: Digests) -> dict[str, str]:
-    """Return the contents of an experiment's files and modules: names and the first 64 bits of the SHA-256.
+    """Return the names and the first 64 bits of the SHA-256 of an experiment's files and modules.
 
-    Keys are those of the experiment (``stream.path``), and ``code.<module>`` for each module with a part of the user's;
-    what such a module imports itself does not count.
+    The keys of the result are keys of the experiment (``stream.path``), and ``code.<module>`` for each module with a
+    user's part; modules imported by such a module do not count.
 
     Parameters
     ----------
     experiment : Experiment
-        Its paths may name missing files, which are refused elsewhere and left out here.
+        The experiment. Missing files are left out here, and raise an error elsewhere.
     known : dict
-        Digests of files that have been read before; others are added.
+        Digests of files that were already read; further digests are added.
 
     Raises
     ------
     InputError
-        The network is given as a graph that is refused.
+        The network is given as an invalid graph.
     """
     found = {}
     parts = {"stream": experiment.stream, "learner": experiment.learner, "protocol": experiment.protocol}
@@ -78,7 +78,7 @@ def origins(experiment: Experiment, known: Digests) -> dict[str, str]:
 
 
 def _of_given(experiment: Experiment) -> dict[str, str]:
-    """Return the digests of a stream's data: the same in memory and in a file."""
+    """Return the digests of a stream's in-memory data, which equal the digests of their files."""
     stream = experiment.stream
     if not isinstance(stream, File) or not stream.contents:
         return {}
@@ -87,9 +87,9 @@ def _of_given(experiment: Experiment) -> dict[str, str]:
 
 
 def identified(table: Mapping[str, Any], behind: Mapping[str, str]) -> dict[str, Any]:
-    """Return an experiment's tables with the contents of files in place of their paths, and the modules' code.
+    """Return an experiment's tables with contents of files in place of paths, and with the modules' code.
 
-    Two of them are equal where the same is run, wherever the files lie.
+    Equal results mean equal simulations, independent of the paths of files.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def _named(name: str, digest: str) -> str:
 
 
 def _modules(part: object) -> Iterator[tuple[str, Path]]:
-    """Yield the modules with the code of a part, and of the parts in it, that are not kernelswarm's own."""
+    """Yield the modules outside kernelswarm that define a part or its nested parts."""
     if isinstance(part, GraphFunction):
         name = part.function.partition(":")[0]
     elif dataclasses.is_dataclass(part):
@@ -126,25 +126,25 @@ def _modules(part: object) -> Iterator[tuple[str, Path]]:
 
 
 UNTOLD = ("seed", "backend", "checkpoint_every")
-"""Keys in which the experiment may differ from the one that the comparison began with: each run has its seed, and the
-others change nothing that is measured. Rounds may become more."""
+"""Keys that may change when a comparison is continued: each run has its own seed, and the other keys do not affect
+measurements. The rounds may increase.
+"""
 
 AFRESH = "--afresh (in Python afresh = True) begins again in a folder beside it"
 
 
 @dataclass(frozen=True)
 class Described:
-    """An experiment as a comparison remembers it.
+    """An experiment in the index of a comparison.
 
     Parameters
     ----------
     experiment : dict
-        Its resolved tables; words that data turn into numbers are still words.
+        The resolved tables, with words such as "auto" unresolved.
     behind : dict of str to str
-        What stands behind its files and modules, see
-        :func:`kernelswarm.simulations.comparison.comparison_folder.origins`.
+        The contents of files and modules, see :func:`kernelswarm.simulations.comparison.comparison_folder.origins`.
     folder : str
-        For a run, its folder, relative to the folder of runs; empty for what all cells have in common.
+        The folder of a run, relative to the folder of runs; empty for the common experiment of all cells.
     """
 
     experiment: Mapping[str, Any]
@@ -153,18 +153,18 @@ class Described:
 
     @property
     def with_contents(self) -> dict[str, Any]:
-        """The tables with the content of files in the place of their paths."""
+        """The tables with contents of files in place of paths."""
         return identified(self.experiment, self.behind)
 
     def identity(self, vary: Mapping[str, Any], *without: str) -> str:
-        """Return a text that runs have in common that are the same, wherever they run.
+        """Return a text that identifies a run, independent of backend and paths.
 
         Parameters
         ----------
         vary : mapping
-            The varied keys; the backend counts where it is one of them, and so does ``checkpoint_every``.
+            The varied keys. The backend and ``checkpoint_every`` count only if they are varied.
         without : str
-            Further keys of the experiment that do not count.
+            Further keys of the experiment to ignore.
         """
         varied = {key.split(".")[0] for key in vary}
         left = {*without, *({"backend", "checkpoint_every"} - varied)}
@@ -173,7 +173,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Index:
-    """The contents of a comparison's folder: the common keys of all cells, and all runs of its calls."""
+    """The index of a comparison's folder: the common experiment of all cells, and the runs of all calls."""
 
     base: Described
     runs: tuple[Described, ...] = ()
@@ -183,29 +183,29 @@ class Index:
 def opened(
     out: Path, base: Described, vary: Mapping[str, Sequence[Any]], *, afresh: bool, numbered: bool
 ) -> Iterator[tuple[Path, Index, bool]]:
-    """Find or make the folder of a comparison, and keep other processes from writing it.
+    """Find or create the folder of a comparison, and lock it.
 
     Yields the folder, its index, and whether it is new.
 
     Parameters
     ----------
     out : Path
-        Where it shall be.
+        The wanted folder.
     base : Described
-        What all cells have in common.
+        The common experiment of all cells.
     vary : mapping
         The varied keys with their values.
     afresh : bool
-        Whether a folder that exists is left alone, and ``out-2``, ``out-3``, ... is made.
+        Whether an existing folder is left unchanged, and ``out-2``, ``out-3``, ... is created.
     numbered : bool
-        Whether the next of these is tried where the folder holds something else, which is refused otherwise.
+        Whether the next of these folders is tried if a folder has other contents, which otherwise raises an error.
 
     Raises
     ------
     InputError
-        The folder holds something else, its index is damaged, or another process writes it.
+        The folder has other contents, its index is damaged, or another process writes it.
     SimulationError
-        It cannot be written.
+        The folder cannot be written.
     """
     place, number, texts = out, 1, ""
     while True:
@@ -227,7 +227,7 @@ def opened(
         warnings.warn(f"{texts}: this one goes to {place}", stacklevel=3)
     with held(place / RUNS):
         index = read_index(place)
-        refusal = _refusal(place, base, vary)  # another process may have changed it since
+        refusal = _refusal(place, base, vary)  # another process may have changed the folder
         if refusal:
             raise InputError(refusal)
         yield place, index, made
@@ -235,7 +235,7 @@ def opened(
 
 @contextmanager
 def unmade(folder: Path | None) -> Iterator[None]:
-    """Remove a folder that was made for a refused comparison."""
+    """Remove the folder, if one was created, after an error in the block."""
     try:
         yield
     except InputError:
@@ -250,7 +250,7 @@ def read_index(folder: Path) -> Index:
     Raises
     ------
     InputError
-        It holds no index, or a damaged one.
+        The index is missing or damaged.
     """
     path = folder / RUNS / INDEX
     if not folder.is_dir():
@@ -265,19 +265,19 @@ def read_index(folder: Path) -> Index:
 
 
 def write_index(folder: Path, index: Index) -> None:
-    """Write the index of a comparison's folder, whole or not at all.
+    """Write the index of a comparison's folder atomically.
 
     Raises
     ------
     SimulationError
-        The disk is full or the folder may not be written.
+        The disk is full or the folder is not writable.
     """
     content = {"base": asdict(index.base), "runs": [asdict(entry) for entry in index.runs]}
     write_text(folder / RUNS / INDEX, json.dumps(content, indent=1) + "\n")
 
 
 def write_experiment(path: Path, experiment: Experiment, table: Mapping[str, Any]) -> None:
-    """Write an experiment's tables as a file, and beside it a network or data that were given in memory."""
+    """Write an experiment's tables as a file, with in-memory networks and data in files beside it."""
     import tomli_w
 
     if isinstance(experiment.topology, nx.Graph):
@@ -289,7 +289,7 @@ def write_experiment(path: Path, experiment: Experiment, table: Mapping[str, Any
 
 
 def refuse_unwritable(vary: Mapping[str, Sequence[Any]]) -> None:
-    """Refuse varied values that no experiment file can hold, before anything is written; raises InputError."""
+    """Raise an InputError for varied values that cannot be written to an experiment file."""
     import tomli_w
 
     for key, values in vary.items():
@@ -306,7 +306,7 @@ def refuse_unwritable(vary: Mapping[str, Sequence[Any]]) -> None:
 
 
 def written(experiment: Experiment, vary: Mapping[str, Sequence[Any]], folder: Path) -> dict[str, Any]:
-    """Return the varied values as a file holds them: parts as tables, graphs as files that are written here."""
+    """Return the varied values in the form of a file: parts as tables, and graphs as files, which are written."""
     found: dict[str, Any] = {}
     for key, values in vary.items():
         found[key] = values if isinstance(values, str) else [plain(as_table(value)) for value in values]
@@ -322,23 +322,23 @@ def written(experiment: Experiment, vary: Mapping[str, Sequence[Any]], folder: P
 def assigned(
     runs: Sequence[tuple[Described, Sequence[str]]], index: Index, vary: Mapping[str, Sequence[Any]]
 ) -> tuple[list[str], Index]:
-    """Return the run folder of each run, the one that it has or a new one, and the index with all of them.
+    """Return the existing or a new run folder for each run, and the index with all runs.
 
-    A run that the index knows with fewer rounds keeps its folder, unless rounds are what is compared.
+    A run that the index has with fewer rounds keeps its folder, unless the rounds are varied.
 
     Parameters
     ----------
     runs : sequence of (Described, sequence of str)
-        The runs that are asked for, each with the labels of its cell.
+        The requested runs, each with the labels of its cell.
     index : Index
-        What the folder holds.
+        The index of the folder.
     vary : mapping
         The varied keys.
 
     Raises
     ------
     InputError
-        The files behind a run have changed since.
+        Files of a run have changed.
     """
     growing = () if "rounds" in vary else ("rounds",)
     known = {entry.identity(vary): entry for entry in index.runs}
@@ -357,7 +357,7 @@ def assigned(
             slug = re.sub(r"[^A-Za-z0-9.+-]+", "_", "__".join(labels)).strip("_.")[:80] or "all"
             seed = f"seed_{run.experiment['seed']}"
             place, number = cellmates.get(cell, slug), 1
-            # Cells of other values may have the same name, and so may two of the same after that was cut.
+            # Different cells may have the same name, also because long names are shortened.
             while f"{place}/{seed}" in taken or (cell not in cellmates and place in cellmates.values()):
                 number += 1
                 place = f"{slug}_{number}"
@@ -376,15 +376,15 @@ def differences(
 ) -> dict[str, tuple[str | None, str | None]]:
     """Return the keys in which the requested comparison differs from the folder's, with their values then and now.
 
-    That is so where the cells of what is varied now differ by the experiment that they come from: a key that all cells
-    set for themselves may have changed. None stands for a key that is not set.
+    Only differences between the resulting cells count: a key that all cells set themselves may have changed. None means
+    that a key is not set.
     """
     before, after = then.with_contents, now.with_contents
     pairs: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [(before, after)]
     try:
-        # With one seed: draws by another seed are other cells of the same comparison.
+        # With a fixed seed, since draws with another seed are further cells of the same comparison.
         old_cells, new_cells = cells({**before, "seed": after["seed"]}, vary), cells(after, vary)
-    except InputError:  # the varied keys are no keys of that experiment
+    except InputError:  # the experiment lacks the varied keys
         old_cells, new_cells = [], []
     if len(old_cells) == len(new_cells) > 0:
         pairs = [(old.config, new.config) for old, new in zip(old_cells, new_cells, strict=True)]
@@ -395,7 +395,7 @@ def differences(
         for key in dict.fromkeys([*old, *new]):
             grown = key == "rounds" and old.get(key, 0) <= new.get(key, 0)
             if old.get(key) != new.get(key) and key.split(".")[0] not in UNTOLD and not grown:
-                # A cell of another part leaves out what is the default: the value that was given says more.
+                # Cells of other parts leave out defaults, so a given value is preferred.
                 shown_tables = bases if bases[0].get(key) != bases[1].get(key) else (old, new)
                 values = [shown(table[key]) if key in table else None for table in shown_tables]
                 found[key] = (values[0], values[1])
@@ -403,7 +403,7 @@ def differences(
 
 
 def _refusal(folder: Path, base: Described, vary: Mapping[str, Sequence[Any]]) -> str:
-    """Return why a comparison cannot go on in a folder, or an empty text if it can."""
+    """Return why a comparison cannot continue in a folder; empty if it can."""
     try:
         index = read_index(folder)
     except InputError as error:
@@ -418,7 +418,7 @@ def _refusal(folder: Path, base: Described, vary: Mapping[str, Sequence[Any]]) -
 
 
 def _nameless(run: Described) -> Described:
-    """Return a run without what its files are and where they lie."""
+    """Return a run without the names and paths of its files."""
     return replace(run, behind=dict.fromkeys(run.behind, ""))
 
 
@@ -435,12 +435,12 @@ def _refuse_other_files(run: Described, before: Described | None) -> None:
 
 
 def _made(place: Path, base: Described) -> bool:
-    """Make the folder with an index; False where another process has made it meanwhile."""
+    """Create the folder with an index; False if another process has created it."""
     with run_folder.unfinished_folder(place.parent, place) as unfinished:
         (unfinished / RUNS).mkdir()
         write_index(unfinished, Index(base))
         try:
-            unfinished.rename(place)  # over an empty folder too
+            unfinished.rename(place)  # replaces an empty folder too
         except OSError:
             if not place.exists():
                 raise

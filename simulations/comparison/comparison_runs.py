@@ -1,4 +1,4 @@
-"""The runs of a comparison: one cell with one seed each, several processes at a time."""
+"""The runs of a comparison, each with one cell and one seed, in several processes."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from kernelswarm.simulations.running import simulation as running
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import Finished, Observer, Progress, simulate
 
-# The remains of an earlier run of a comparison: nothing, a part to resume, or its result.
+# The state of an earlier run in the comparison's folder.
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """The remains of a run.
+    """The state of an earlier run.
 
     Attributes
     ----------
     state : {"new", "resumed", "reused"}
-        Whether it begins, goes on from its last checkpoint, or has ended.
+        Whether the run starts, resumes from its last checkpoint, or is complete.
     result : Result, optional
-        Of a run that has ended.
+        The result of a complete run.
     """
 
     state: State
@@ -51,26 +51,26 @@ class Earlier:
 
 
 def earlier(folder: Path, experiment: Experiment, behind: Mapping[str, str]) -> Earlier:
-    """Return the remains of a run in its folder.
+    """Return the state of a run in its folder.
 
-    A run has ended with the rounds that are asked for, or when a node diverged in them. One that broke off (its process
-    died, a part raised) and one that was stopped go on from a checkpoint, where there is one, and so does one of fewer
-    rounds. A damaged one begins again, and a warning says so.
+    A run is complete if it has the requested rounds, or if a node diverged in them. Aborted runs (a process died, a
+    part raised an error), stopped runs and runs with fewer rounds resume from a checkpoint if there is one. Damaged
+    runs start again, with a warning.
 
     Parameters
     ----------
     folder : Path
-        Its run folder, which may be missing.
+        The run folder, which may be missing.
     experiment : Experiment
-        What is asked for.
+        The requested experiment.
     behind : dict of str to str
-        What stands behind its files, which may have moved: see
+        The contents of its files, whose paths may have changed: see
         :func:`kernelswarm.simulations.comparison.comparison_folder.origins`.
 
     Raises
     ------
     InputError
-        The folder holds a run of something else, or of more rounds: it is not to be replaced.
+        The folder has another run, or the run with more rounds, which must not be replaced.
     """
     if not folder.exists():
         return Earlier("new")
@@ -89,22 +89,22 @@ def earlier(folder: Path, experiment: Experiment, behind: Mapping[str, str]) -> 
 
 
 def start_or_resume(experiment: Experiment, folder: Path, state: State, observe: Observer, safe: bool) -> Finished:
-    """Run an experiment in its run folder: from the first round, or from its last checkpoint.
+    """Run an experiment in its run folder, from the first round or from its last checkpoint.
 
-    Where there is no sound checkpoint, a warning says so, and it begins again. What was there is removed then.
+    Without an undamaged checkpoint, the run starts again with a warning, and the old folder is removed.
 
     Parameters
     ----------
     experiment : Experiment
-        What to run.
+        The experiment.
     folder : Path
         The run folder.
     state : {"new", "resumed"}
-        What :func:`earlier` has found.
+        The state found by :func:`earlier`.
     observe : callable
         Called with the progress.
     safe : bool
-        Whether the folder may name no code.
+        Whether parts from outside kernelswarm raise an error.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def start_or_resume(experiment: Experiment, folder: Path, state: State, observe:
         try:
             return running.resume(folder, changes, observe, safe)
         except InputError as refusal:
-            with _unwritten(folder):  # else the refusal is that
+            with _unwritten(folder):  # otherwise the lock's error is raised
                 warnings.warn(f"{refusal}; it begins again", stacklevel=2)
     if folder.exists():
         with _unwritten(folder):
@@ -129,14 +129,14 @@ def start_or_resume(experiment: Experiment, folder: Path, state: State, observe:
 
 
 def _unwritten(folder: Path) -> AbstractContextManager[None]:
-    """Hold the lock of a run, if it has one; InputError where another process does."""
+    """Hold the lock of a run, if it has one; raises InputError if another process holds it."""
     return held(folder / FOLDER) if (folder / FOLDER).is_dir() else nullcontext()
 
 
 def _refuse_another(folder: Path, experiment: Experiment, behind: Mapping[str, str], config: Mapping[str, Any]) -> None:
     apart = {"backend", "checkpoint_every", "rounds"}
     if automatic_keys(experiment.learner) or experiment.overrides:
-        apart |= {"learner", "node"}  # the run folder has the numbers that data have turned words into
+        apart |= {"learner", "node"}  # the run folder has numbers in place of words such as "auto"
     asked, found = (identified(table, behind) for table in (experiment.to_dict(), config))
     asked["protocol"], found["protocol"] = (
         {key: value for key, value in table["protocol"].items() if key not in automatic_keys(experiment.protocol)}
@@ -155,7 +155,7 @@ def _refuse_another(folder: Path, experiment: Experiment, behind: Mapping[str, s
 
 
 def compare_versions(made_by: Sequence[Mapping[str, str]]) -> None:
-    """Warn of reused runs that were made by other versions of libraries that feed their models."""
+    """Warn if reused runs were made with other versions of libraries that affect the models."""
     now = versions()
     others = [
         {name: then.get(name, "?") for name in now if name != "ray" and then.get(name) != now[name]} for then in made_by
@@ -171,25 +171,25 @@ def compare_versions(made_by: Sequence[Mapping[str, str]]) -> None:
         )
 
 
-# The progress of a comparison: ended runs, the share of all rounds that is done, the time to go.
+# The progress of a comparison.
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ComparisonProgress:
-    """A word to whoever watches a comparison.
+    """The progress of a comparison, as passed to observers.
 
     Parameters
     ----------
     done, total, failed : int
-        Runs that have ended, all runs, and those among the ended that failed.
+        Number of finished runs, of all runs, and of failed runs.
     share : float
-        The part of all rounds that is done, in [0, 1].
+        The finished share of all rounds, in [0, 1].
     latest : str
-        The run that ended last, and how; empty before.
+        The last finished run and its outcome; empty before the first.
     remaining : float or None
-        Seconds to go at the pace so far; None before there is a pace, and where only what follows the rounds is left.
+        Estimated remaining seconds; None before the first estimate, and after the last rounds.
     """
 
     done: int
@@ -206,9 +206,9 @@ class Watcher:
     Parameters
     ----------
     names : sequence of str
-        What the runs are called.
+        The names of the runs.
     before : dict of int to Run
-        Those that had ended before, by their places.
+        The runs that were complete before the call, by place.
     observe : callable, optional
         The observer.
     """
@@ -222,15 +222,15 @@ class Watcher:
         self.done = len(before)
         self._failed = sum(bool(run.failure) for run in before.values())
         self._latest = ""
-        self._clock: float | None = None  # of the first rounds: the start of the processes says nothing about the pace
-        self._at = len(before) / len(names)  # the share that was done then
+        self._clock: float | None = None  # starts with the first rounds, since process starts do not count
+        self._at = len(before) / len(names)  # the finished share at that time
 
     def on_progress(self, place: int, share: float) -> None:
-        """Take note of the part of a run that is done."""
+        """Record the finished share of a run."""
         self._shares[place] = max(self._shares[place], share)
 
     def ended(self, place: int, run: Run) -> None:
-        """Take note that a run has ended."""
+        """Record the end of a run."""
         self._shares[place] = 1.0
         self.done += 1
         self._failed += bool(run.failure)
@@ -241,7 +241,7 @@ class Watcher:
         self.show_progress()
 
     def show_progress(self) -> None:
-        """Tell the observer."""
+        """Call the observer."""
         if self._observe is None:
             return
         share = sum(self._shares) / len(self._shares)
@@ -255,14 +255,14 @@ class Watcher:
             if share > self._at:
                 self._clock, self._at = time.perf_counter(), share
             return None
-        if share == self._at or share == 1.0:  # no pace yet; or all rounds are done, and what follows has none
+        if share == self._at or share == 1.0:  # no estimate before the first and after the last round
             return None
         return (time.perf_counter() - self._clock) * (1.0 - share) / (share - self._at)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A run to come, with its state in the folder, if it has one."""
+    """A run to execute, with its state in the folder, if it has one."""
 
     cell: int
     name: str
@@ -273,7 +273,7 @@ class Task:
 
     @property
     def place(self) -> Path:
-        """The folder, where there is one."""
+        """The run folder."""
         assert self.folder is not None
         return self.folder
 
@@ -285,7 +285,7 @@ def run_all(
     observe: Callable[[ComparisonProgress], None] | None,
     folder: Path | None,
 ) -> None:
-    """Run all tasks that are not complete, and add them to ``runs`` by index."""
+    """Execute all incomplete tasks, and add their runs to ``runs`` by index."""
     watcher = Watcher([task.name for task in tasks], runs, observe)
     left = [place for place in range(len(tasks)) if place not in runs]
     if not left:
@@ -305,7 +305,7 @@ def run_all(
         watcher.on_progress(left[place], share)
 
     try:
-        # Closed, so that an interruption ends the processes at once; Ray's actors are started once for all runs.
+        # Closing ends the processes at once after an interruption; Ray's actors are started once for all runs.
         with keep_ray(), closing(_runs(waiting, count, on_progress, watcher.show_progress)) as ended:
             for place, run in ended:
                 runs[left[place]] = run
@@ -319,10 +319,10 @@ def run_all(
 
 
 def compile_once(tasks: Sequence[Task]) -> None:
-    """Compile once for each learner, so that the processes to come load compiled code."""
+    """Compile the code of each learner once, so that the processes can load it."""
     learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
     for task in learners.values():
-        with suppress(InputError), one_thread():  # the run itself reports a refusal
+        with suppress(InputError), one_thread():  # the run itself reports errors
             warm_cache(open_network(task.experiment).plans, apart=False)
 
 
@@ -362,7 +362,7 @@ def _runs(
 
 
 def _warn(warned: Mapping[str, Sequence[str]], runs: int) -> None:
-    """Repeat the warnings of runs, each text once with the names of the runs."""
+    """Repeat the warnings of runs; each text once, with the names of the runs."""
     for text, names in warned.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         which = "all runs" if len(names) == runs > 1 else "; ".join(names[:3]) + more
@@ -377,7 +377,7 @@ def _execute_apart(task: Task, tell: Callable[[float], None]) -> tuple[Run, list
 
 
 def _execute(task: Task, tell: Callable[[float], None]) -> Run:
-    """Run one cell with one seed; with a folder it writes its run folder as it goes on."""
+    """Run one cell and seed; with a folder, the run folder is written during the run."""
 
     def observe(progress: Progress) -> None:
         if progress.phase != "starting" and progress.total:

@@ -1,4 +1,4 @@
-"""Short runs of an experiment with other values, measured on samples that were set aside, and their ranking."""
+"""Pilots: short runs of an experiment with other values, evaluated on samples that were set aside."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from kernelswarm.simulations.running.network import Network
 from kernelswarm.simulations.running.resolving import ScaleWarning
 from kernelswarm.simulations.running.simulation import simulate
 
-# A stream with every fifth training sample set aside, to measure short runs on.
+# A stream with every fifth training sample set aside, for the evaluation of pilots.
 
 FOLDS = 5
-"""One training sample in so many is set aside; there are as many choices."""
+"""One in this many training samples is set aside; there are as many folds."""
 
 
 NoiseFree = Callable[[Array, Integers], Array]
-"""A node's targets without noise at points (n, p), each drawn after so many samples: (n, q)."""
+"""A node's targets without noise, (n, q), at points (n, p), each drawn after ages (n,) samples."""
 
 
 class _AsideSource(FiniteSource):
-    """A node's samples that are left, measured on those set aside.
+    """The remaining samples of a node, with the samples set aside as held-out samples.
 
-    A target that moves is measured where it is: those of the window move along, as those of other held-out samples do.
-    Else a window longer than the target stands still would be least well met by whoever follows it.
+    If the target drifts, the targets of the window drift too, like the targets of other held-out samples. Otherwise
+    learners that follow a fast drift would have the largest errors on the old samples of the window.
 
     Parameters
     ----------
     points, targets
-        What is learned from, (n, p) and (n, q).
+        The training samples, (n, p) and (n, q).
     aside
-        What was set aside of the same sequence, in its order.
+        The samples of the same sequence that were set aside, in order.
     window
-        Where the sequence is endless and may drift, how many of those set aside are measured on: the latest. None where
-        it is finite: all.
+        For endless sequences, which may drift: the number of latest samples set aside that are used. None for finite
+        sequences: all are used.
     ages
-        After how many samples of the sequence each of those set aside was drawn, (n,).
+        The number of earlier samples of the sequence for each sample set aside, (n,).
     noise_free
-        Moves their targets where it is known, and where the sequence is endless.
+        The true targets, which move the targets of samples set aside; None if unknown, or for finite sequences.
     """
 
     def __init__(
@@ -88,19 +88,19 @@ class _AsideSource(FiniteSource):
 
 @dataclass(frozen=True)
 class SetAside:
-    """The samples that another stream's nodes learn from, less every fifth, on which the nodes are measured.
+    """The training samples of another stream, of which every fifth is set aside for evaluation.
 
-    The other stream's test data are not looked at. Of finite data all rows of an epoch are dealt with, so that those
-    set aside come from all of it, also where few are learned from.
+    The test data of the other stream are not used. For finite data, all rows of an epoch are divided, so that the
+    samples set aside represent the whole epoch even if few rows are learned from.
 
     Parameters
     ----------
     stream : Stream
         The other stream.
     samples : int
-        How many samples a node will learn from, at most.
+        Maximum number of samples that a node will learn from.
     fold : int
-        Which of five samples is set aside, 0 to 4.
+        The place, 0 to 4, of the sample set aside among five.
     """
 
     stream: Stream
@@ -130,11 +130,11 @@ class SetAside:
 
 
 Drawn = tuple[Source, list[tuple[Array, Array]]]
-"""An opened stream, with the training samples of each of its nodes in order."""
+"""An opened stream, with the training samples of each node in order."""
 
 
 def refuse_too_few(source: Source) -> None:
-    """Refuse data with a node that has too few samples to set any aside; raises InputError."""
+    """Raise an InputError if a node has too few samples to set any aside."""
     fewest = FOLDS if source.fewest is None else source.fewest
     if fewest < FOLDS:
         raise InputError(
@@ -158,23 +158,23 @@ def _opened(
 
 @lru_cache(maxsize=1)
 def _opened_before(stream: Hashable, *rest: Any) -> Drawn:
-    """Open a stream: of the pilots that one process runs all have the same, which may take seconds to read."""
+    """Open a stream, cached since all pilots of a process have the same stream, which may take seconds to read."""
     return _opened(cast(Stream, stream), *rest)
 
 
 def _has_hash(stream: Stream) -> bool:
     try:
         hash(stream)
-    except TypeError:  # of a user's stream that holds a list, say
+    except TypeError:  # unhashable, such as a user's stream with a list
         return False
     return True
 
 
 MEASURED = 4000
-"""About the default number of samples of all nodes together to measure on."""
+"""Approximate default number of samples for evaluation, over all nodes."""
 
 FEWEST = 20
-"""The least number of samples of each node to measure on, if it has as many."""
+"""Minimum number of samples of each node for evaluation, if it has that many."""
 
 
 @dataclass(frozen=True)
@@ -186,15 +186,15 @@ class Pilot:
     experiment : Experiment
         The experiment.
     nodes : int
-        The number of its nodes.
+        The number of nodes.
     rounds : int
         The rounds of the pilot.
     samples : int
         The samples that a node learns from in the longest pilot.
     fold : int
-        Which fifth of the samples is set aside.
+        The fold of samples that is set aside.
     measured : int
-        About the number of samples of all nodes together to measure on.
+        Approximate number of samples for evaluation, over all nodes.
     """
 
     experiment: Experiment
@@ -205,7 +205,7 @@ class Pilot:
     measured: int = MEASURED
 
     def prepared(self) -> Experiment:
-        """Return the pilot's experiment: in one process, measured once, at its end, on the samples set aside."""
+        """Return the pilot's experiment: in one process, evaluated once, at its end, on the samples set aside."""
         return replace(
             self.experiment,
             stream=SetAside(self.experiment.stream, self.samples, self.fold),
@@ -218,10 +218,10 @@ class Pilot:
 
 
 def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Figures:
-    """Run a pilot in this process; a refused or diverging one has failed, and one whose scale is held back."""
+    """Run a pilot in this process; invalid or diverging pilots and pilots with an ineffective scale count as failed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the run that follows repeats the warnings of a pilot
-        warnings.simplefilter("error", ScaleWarning)  # a scale that acts as another one is no candidate of its own
+        warnings.simplefilter("ignore")  # the later run repeats the warnings
+        warnings.simplefilter("error", ScaleWarning)  # an ineffective scale duplicates another candidate
         try:
             final = simulate(pilot.prepared(), lambda progress: None).final
         except Interrupted:
@@ -242,9 +242,9 @@ def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) 
     pilots : sequence of Pilot
         The pilots.
     jobs : int
-        Processes at a time; 1 runs all in this one.
+        Maximum number of simultaneous processes; 1 runs all pilots in this process.
     watch : callable
-        Called now and then with the share of them that is done.
+        Called repeatedly with the finished share.
     """
     found: dict[int, Figures] = {}
     if jobs == 1 or len(pilots) == 1:
@@ -263,37 +263,38 @@ def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) 
     return [found[place] for place in range(len(pilots))]
 
 
-# Candidates for the numbers of an experiment, and what short runs of it make of each.
+# Candidates for the values of an experiment, with the results of their pilots.
 
 WORK = 3e7
-"""Numbers that the nodes read in the longest pilot, about: samples times (inputs + 20). It is a count and no time, so
-that the choice is the same on every machine."""
+"""Approximate work of the longest pilot: samples times (inputs + 20). It is a count rather than a time, so that the
+choice is the same on every machine.
+"""
 
 SHORTEST = 16
-"""Rounds of the longest pilot, at least, where the experiment has as many."""
+"""Minimum number of rounds of the longest pilot, if the experiment has that many."""
 
 APART = 1_000_000
-"""Added to a seed for pilots of other draws: so many seeds may be measured before the two meet."""
+"""Offset between the seeds of runs and the seeds of pilots."""
 
 WORTH_PROCESSES = 5.0
-"""Seconds of pilots from which on other processes are started for them; the figures are the same either way."""
+"""Estimated seconds of pilots above which several processes are started; the results do not depend on this."""
 
 ENOUGH = 400
-"""Samples that are measured on. Where a fifth of all has fewer, further pilots set other fifths aside."""
+"""Sufficient number of samples for evaluation. If one fold has fewer, further pilots use other folds."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate, as it stood in the longest pilots that it came to.
+    """A candidate with the result of its longest pilots.
 
     Attributes
     ----------
     values : dict
-        The keys that it changes; none of the experiment as it is.
+        The changed keys with their values; empty for the unchanged experiment.
     rounds : int
-        Of those pilots.
+        The rounds of these pilots.
     figures : Figures
-        Means over its pilots.
+        The figures, as means over the pilots.
     """
 
     values: Mapping[str, Any]
@@ -307,32 +308,32 @@ class Search:
     Parameters
     ----------
     build : callable
-        From a candidate's changes to its experiment, or to the reason of its refusal.
+        Returns the experiment of a candidate's changes, or the reason why it is invalid.
     network : Network
-        Of the experiment as it is.
+        The network of the unchanged experiment.
     values : list of dict
         The first candidates.
     pooled : bool
-        Whether the risk on the samples of all nodes together is compared, and not that on each node's own.
+        Whether risks on the pooled samples of all nodes are compared instead of each node's own.
     rounds : int, optional
-        Of the longest pilots; see :func:`kernelswarm.simulations.comparison.suggest.suggest`.
+        The rounds of the longest pilots; see :func:`kernelswarm.simulations.comparison.suggest.suggest`.
     jobs : int
-        Processes at a time.
+        Maximum number of simultaneous processes.
     watch : callable, optional
-        Called with the rounds of the present pilots, the number of candidates, and the share done.
+        Called with the rounds of the present pilots, the number of candidates, and the finished share.
     seeds : sequence of int
-        With which each candidate is tried; the experiment's when left out.
+        The seeds of each candidate's pilots; by default the experiment's seed.
     measured : int
-        Samples that a pilot is measured on, about, of all nodes together, where the stream has no end.
+        Approximate number of samples for the evaluation of a pilot, over all nodes, for endless streams.
 
     Attributes
     ----------
     trials : dict of int to Trial
-        What was tried, by its place among ``values``.
+        The tried candidates, by place in ``values``.
     longest : int
         Rounds of the longest pilots.
     node_rounds, pilots : int
-        Rounds of all pilots, times nodes, and how many they were.
+        Rounds times nodes of all pilots, and the number of pilots.
     """
 
     def __init__(
@@ -351,7 +352,7 @@ class Search:
         self.trials: dict[int, Trial] = {}
         self.node_rounds = 0
         self.pilots = 0
-        self._pace: float | None = None  # seconds a round of a pilot
+        self._pace: float | None = None  # seconds per round of a pilot
         self._nodes = network.adjacency.number_of_nodes()
         self._pooled = pooled
         self._jobs = jobs
@@ -367,7 +368,7 @@ class Search:
         asked = network.rounds * batch
         most = (
             asked if lengths is None else max(lengths) * (FOLDS - 1) // FOLDS
-        )  # samples set aside are not learned from
+        )  # samples set aside are not training samples
         natural = int(WORK / (self._nodes * batch * (network.source.inputs + 20)))
         natural = max(SHORTEST, natural) if rounds is None else rounds
         self.longest = max(1, min(natural, network.rounds, -(-most // batch)))
@@ -378,14 +379,14 @@ class Search:
             self._folds = min(FOLDS, -(-ENOUGH // max(aside, 1)))
 
     def add(self, values: Sequence[dict[str, Any]]) -> list[int]:
-        """Add candidates that are new, and return their indices."""
+        """Add new candidates, and return the places of all given candidates."""
         new = [changes for changes in values if changes not in self.values]
         self.values += new
         self._experiments += [self._build(changes) for changes in new]
         return list(range(len(self.values) - len(new), len(self.values)))
 
     def scores(self, places: Sequence[int], rounds: int) -> list[float]:
-        """Try candidates for some rounds and return their risks."""
+        """Try candidates for ``rounds`` rounds, and return their risks."""
         tried = {}
         for place in places:
             experiment = self._experiments[place]
@@ -394,7 +395,7 @@ class Search:
             else:
                 tried[place] = experiment
         pilots, owners = [], []
-        for seed, fold in product(self._seeds, range(self._folds)):  # in this order each seed's data are drawn once
+        for seed, fold in product(self._seeds, range(self._folds)):  # this order draws each seed's data once
             for place, experiment in tried.items():
                 pilots.append(self._pilot(experiment, rounds, seed, fold))
                 owners.append(place)
@@ -407,12 +408,12 @@ class Search:
         return [self.score(place) for place in places]
 
     def judged(self, best: int) -> Judgement:
-        """Run the best candidate and the experiment as it is for the full length, with seeds that chose neither."""
+        """Run the best candidate and the unchanged experiment for the full length, with new seeds."""
         first = self._seeds[-1] + APART
 
         def afresh(place: int) -> tuple[Figures, ...]:
             experiment = self._experiments[place]
-            assert isinstance(experiment, Experiment)  # refused ones have no risk
+            assert isinstance(experiment, Experiment)  # invalid candidates have no risk
             pilots = [self._pilot(experiment, self.longest, first + turn, turn % self._folds) for turn in range(SEEDS)]
             self.node_rounds += self.longest * self._nodes * len(pilots)
             self.pilots += len(pilots)
@@ -425,10 +426,10 @@ class Search:
         return Pilot(replace(experiment, seed=seed), self._nodes, rounds, self._samples, fold, self._measured)
 
     def _run(self, pilots: Sequence[Pilot], watch: Callable[[float], None]) -> list[Figures]:
-        """Run pilots, in other processes where that saves more time than starting them takes."""
+        """Run pilots, in several processes if this saves more time than their start takes."""
         first: list[Figures] = []
         if self._pace is None and len(pilots) > 1:
-            first = run_all(pilots[:1], 1, watch)  # alone, so that its compiled code is there for all processes
+            first = run_all(pilots[:1], 1, watch)  # first alone, so that the processes find its compiled code
             started = time.perf_counter()
             first += run_all(pilots[1:2], 1, watch)
             self._pace = (time.perf_counter() - started) / pilots[1].rounds
@@ -437,13 +438,13 @@ class Search:
         return first + run_all(rest, self._jobs if seconds > WORTH_PROCESSES else 1, watch)
 
     def score(self, place: int) -> float:
-        """Return the risk of a candidate, the last one that is known."""
+        """Return the latest risk of a candidate."""
         figures = self.trials[place].figures
         return figures.pooled_risk if self._pooled else figures.risk
 
 
 def refuse_untried(experiment: Experiment, network: Network) -> None:
-    """Refuse what no pilot can be run of; raises InputError."""
+    """Raise an InputError for experiments without pilots."""
     if experiment.protocol.offline is not None:
         raise InputError(
             'protocol.name = "batch" solves for the samples of all rounds and takes no steps: suggest needs a protocol '
@@ -458,7 +459,7 @@ def refuse_untried(experiment: Experiment, network: Network) -> None:
 
 
 def _mean(figures: Sequence[Figures]) -> Figures:
-    """Average over pilots of one candidate; one that failed makes all of them fail."""
+    """Average the figures of one candidate's pilots; if one failed, the result is a failure."""
     failure = next((entry.failure for entry in figures if entry.failure), "")
     if failure:
         return failed(failure)

@@ -1,4 +1,4 @@
-"""Search for the values of keys with the least measured figure, trial by trial, with the store of the trials."""
+"""Search for the values of keys that minimise a measured figure, with a stored record of trials."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from kernelswarm.simulations.experiment.variation import (
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.running.simulation import Simulation
 
-# The space of a search: a range or a list of values for each of its keys.
+# The space of a search: a range or a list of values for each key.
 
 Proposal = Mapping[str, float | int]
-"""For each key a number in its range, or the place of a value in its list."""
+"""For each key, a number in its range or the place of a value in its list."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Space:
     Parameters
     ----------
     ranges : dict of str to RandomValues
-        Keys whose values are numbers in a range.
+        Keys with ranges of numbers.
     lists : dict of str to list
-        Keys whose values are listed.
+        Keys with lists of values.
     """
 
     ranges: Mapping[str, RandomValues]
@@ -57,7 +57,7 @@ class Space:
         return (*self.ranges, *self.lists)
 
     def cell(self, experiment: Experiment, proposal: Proposal) -> Cell:
-        """Return the experiment with the proposed values; a key that a part does not have is left out."""
+        """Return the experiment with the proposed values; keys that a part lacks are left out."""
         tried: dict[str, Any] = {key: [ends.rounded(proposal[key])] for key, ends in self.ranges.items()}
         tried |= {key: [values[int(proposal[key])]] for key, values in self.lists.items()}
         (cell,) = cells(experiment.to_dict(), tried, lacking=True)
@@ -65,7 +65,7 @@ class Space:
 
 
 def space(experiment: Experiment, vary: Mapping[str, Any]) -> Space:
-    """Return the space of a search, checked on the experiment before anything is run.
+    """Return the space of a search, validated with the experiment before any run.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def space(experiment: Experiment, vary: Mapping[str, Any]) -> Space:
     Raises
     ------
     InputError
-        There is no key, a range is wrong, or no part has a key.
+        There is no key, a range is invalid, or a key belongs to no part.
     """
     if not vary:
         raise InputError("there is nothing to search: give a key and its range, --vary learner.step_size=log:0.01:1")
@@ -100,28 +100,28 @@ def space(experiment: Experiment, vary: Mapping[str, Any]) -> Space:
     return Space(ranges, lists)
 
 
-# The store of a search's trials and the proposal of the next one: Optuna, with a database in the folder.
+# Record and proposals of trials by Optuna, with a database in the folder.
 
 DATABASE = "trials.db"
-"""The file that holds the trials."""
+"""The database of the trials."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial that has ended.
+    """A finished trial.
 
     Parameters
     ----------
     proposal : dict of str to number
         The tried values.
     figures : dict of str to float
-        The last figures, means over the seeds; of the first seed for a pruned trial.
+        The last figures, as means over the seeds; for pruned trials, of the first seed.
     value : float, optional
         The figure to be minimised; None for a pruned or failed trial.
     failure : str
         The reason of its failure; empty for successful trials.
     learning_curve : dict of int to float
-        The figure to be minimised after the rounds before the last, of the first seed.
+        The minimised figure of the first seed at all evaluations before the last, by round.
     """
 
     proposal: Proposal
@@ -135,7 +135,7 @@ class Judge(Protocol):
     """The pruner of trials, which can be sent to another process."""
 
     def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
-        """Tell from a trial's figures after some rounds whether to prune it."""
+        """Tell from a trial's figures so far whether to prune it."""
         ...
 
 
@@ -143,15 +143,15 @@ class Study(Protocol):
     """The proposals and the record of trials, each with its place in the search, from 0."""
 
     def trials(self) -> Mapping[int, Trial]:
-        """Return the trials that have ended, by their places."""
+        """Return the finished trials by place."""
         ...
 
     def propose(self, first: int, count: int) -> Sequence[Proposal]:
-        """Return the proposals for ``count`` places from ``first`` on, by the trials before it alone."""
+        """Return the proposals for ``count`` places from ``first`` on, based on earlier trials only."""
         ...
 
     def judge(self, first: int) -> Judge:
-        """Return the pruner of trials from this place on, by those before it."""
+        """Return the pruner of trials from place ``first`` on, based on earlier trials."""
         ...
 
     def end(self, place: int, trial: Trial) -> None:
@@ -162,9 +162,9 @@ class Study(Protocol):
 class OptunaStudy:
     """Proposals by the tree-structured Parzen estimator (Bergstra et al., NIPS 2011), with pruning by the median.
 
-    An interrupted search continues with the same trials: a proposal depends on the seed, on its place, and on the
-    trials before its batch. The other trials of its batch, which have not ended, count as failed ("constant liar"), so
-    that proposals differ.
+    An interrupted search continues with the same trials, since a proposal depends only on the seed, on its place, and
+    on the trials before its batch. The unfinished trials of the same batch count as failed ("constant liar"), so that
+    proposals differ.
 
     Parameters
     ----------
@@ -175,14 +175,14 @@ class OptunaStudy:
     seed : int
         The seed of the proposals.
     asked : dict of str to str
-        The key of the search, which must be that of the folder.
+        The identity of the search, which must equal the folder's.
     prune : bool
         Whether trials are pruned.
 
     Raises
     ------
     InputError
-        Optuna is not installed, or the folder holds another search.
+        Optuna is not installed, or the folder has another search.
     """
 
     def __init__(self, folder: Path, space: Space, seed: int, asked: Mapping[str, str], prune: bool) -> None:
@@ -211,7 +211,7 @@ class OptunaStudy:
         return [trial for place, trial in self._ended().items() if place < first]
 
     def trials(self) -> dict[int, Trial]:
-        """Return the trials that have ended, by their places."""
+        """Return the finished trials by place."""
         complete = self._library.trial.TrialState.COMPLETE
         return {
             place: Trial(
@@ -237,8 +237,8 @@ class OptunaStudy:
         return found
 
     def propose(self, first: int, count: int) -> list[Proposal]:
-        """Return the proposals for ``count`` places from ``first`` on, by the trials before it alone."""
-        study = self._library.create_study()  # in memory: a mere proposal is not stored
+        """Return the proposals for ``count`` places from ``first`` on, based on earlier trials only."""
+        study = self._library.create_study()  # in memory, since proposals are not stored
         study.add_trials(self._before(first))
         found: list[Proposal] = []
         for place in range(first, first + count):
@@ -248,11 +248,11 @@ class OptunaStudy:
         return found
 
     def judge(self, first: int) -> MedianJudge:
-        """Return the pruner of trials from this place on, by those before it."""
+        """Return the pruner of trials from place ``first`` on, based on earlier trials."""
         return MedianJudge(self._before(first) if self._prune else None)
 
     def end(self, place: int, trial: Trial) -> None:
-        """Record the end of a trial; a failed one counts as pruned, so that nothing is proposed beside it."""
+        """Record the end of a trial; failed trials count as pruned, so that their neighbourhood is avoided."""
         state = self._library.trial.TrialState
         self._study.add_trial(
             self._library.trial.create_trial(
@@ -267,19 +267,19 @@ class OptunaStudy:
 
 
 class MedianJudge:
-    """Prunes a trial that is worse than the median of the trials before it after the same round.
+    """Prunes a trial that is worse than the median of earlier trials at the same round.
 
     Parameters
     ----------
     before : list of optuna.trial.FrozenTrial, optional
-        Those trials; None prunes nothing.
+        The earlier trials; None means no pruning.
     """
 
     def __init__(self, before: list[Any] | None) -> None:
         self._before = before
 
     def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
-        """Tell from a trial's figures after some rounds whether to prune it."""
+        """Tell from a trial's figures so far whether to prune it."""
         if self._before is None:
             return False
         library = optuna()
@@ -292,7 +292,7 @@ class MedianJudge:
 
 
 def _storage(library: Any, database: Path) -> Any:
-    """Return the database at a path, which a URL would hold otherwise: %20, #, ? and {} mean something there."""
+    """Return the database at a path, without a URL, in which %20, #, ? and {} would have a meaning."""
     from sqlalchemy.pool import NullPool
 
     opening = {"creator": lambda: sqlite3.connect(database), "poolclass": NullPool}
@@ -300,7 +300,7 @@ def _storage(library: Any, database: Path) -> Any:
 
 
 def optuna() -> Any:
-    """Import Optuna with a log of warnings alone; raises InputError if it is not installed."""
+    """Import Optuna with logging of warnings only; raises InputError if it is not installed."""
     try:
         import optuna as library
     except ImportError as error:
@@ -315,7 +315,7 @@ BEST, TABLE = "best.toml", "trials.csv"
 """The files of a complete search in its folder: the experiment with the best values, and all trials."""
 
 TRIALS = "trials"
-"""The folder of the trials in it."""
+"""The folder of the trials' runs."""
 
 Opened = Callable[[Path, Space, int, Mapping[str, str], bool], Study]
 
@@ -333,7 +333,7 @@ class Search:
     trials : tuple of Trial
         All trials in their order.
     labels : tuple of tuples of str
-        The labels of each trial's values in tables.
+        The labels of each trial's values, for tables.
     folder : Path
         The folder of the search.
     """
@@ -346,7 +346,7 @@ class Search:
 
     @property
     def order(self) -> list[int]:
-        """The places of the trials, the best first; pruned and failed ones come last."""
+        """The places of the trials, best first; pruned and failed trials are last."""
         values = [math.inf if trial.value is None else trial.value for trial in self.trials]
         return sorted(range(len(values)), key=lambda place: (values[place], bool(self.trials[place].failure), place))
 
@@ -364,43 +364,43 @@ def search(
     observe: Callable[[int, Trial, float], None] | None = None,
     opened: Opened = OptunaStudy,
 ) -> Search:
-    """Search the values of an experiment's keys; trials, ``jobs`` at a time, are proposed from those before them.
+    """Search for the best values of an experiment's keys, with ``jobs`` trials at a time.
 
-    A folder that holds this search already is continued, also with more trials than before.
+    A folder with this search is continued, also with more trials than before.
 
     Parameters
     ----------
     experiment : Experiment
         The common experiment of all trials.
     vary : mapping of str to str or list
-        For each key its range, such as ``"log:0.01:1"``, or a list of values.
+        For each key a range, such as ``"log:0.01:1"``, or a list of values.
     trials : int
-        The number of trials, with those in the folder.
+        The number of trials, including the trials in the folder.
     folder : Path
         The folder of the search.
     by : str
-        The column of the network's table whose last value, a mean over the seeds, is minimised.
+        The column of the network's table; the mean of its last value over the seeds is minimised.
     seeds : int
-        Runs of each trial, with the experiment's seed, the next one, and so on.
+        Number of runs of each trial, with consecutive seeds from the experiment's seed on.
     prune : bool
-        Whether a trial ends early that is worse than the median of the earlier ones at an evaluation.
+        Whether trials that are worse than the median of earlier trials at an evaluation end early.
     jobs : int
-        The number of trials that are proposed together and run side by side, each in a process of its own. The same
-        number gives the same trials, on any machine and after any interruption.
+        The number of trials that are proposed together and run in parallel, each in its own process. Equal numbers give
+        equal trials, on any machine and after any interruption.
     observe : callable, optional
-        Called after each trial with the number of trials ended, the trial, and the least value of all.
+        Called after each trial with the number of finished trials, the trial, and the lowest value so far.
     opened : callable
         Opens the study, which proposes and records trials.
 
     Raises
     ------
     InputError
-        A key or a number is out of range, Optuna is not installed, the folder holds another search, or another process
+        A key or a number is out of range, Optuna is not installed, the folder has another search, or another process
         runs it.
     SimulationError
-        All trials failed, or the folder may not be written.
+        All trials failed, or the folder is not writable.
     Interrupted
-        A signal came; the trials that have ended are in the folder.
+        A signal arrived; the finished trials are in the folder.
     """
     _check(experiment, trials, seeds, jobs)
     asked = space(experiment, vary)
@@ -428,7 +428,7 @@ def search(
 
 
 def _check(experiment: Experiment, trials: int, seeds: int, jobs: int) -> None:
-    """Refuse invalid counts, and processes beside the backend's own; raises InputError."""
+    """Raise an InputError for invalid counts, and for several processes with a parallel backend."""
     for name, count in (("trials", trials), ("seeds", seeds), ("jobs", jobs)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InputError(f"{name} = {shown(count)} must be a whole number of at least 1")
@@ -437,7 +437,7 @@ def _check(experiment: Experiment, trials: int, seeds: int, jobs: int) -> None:
 
 
 def _refuse_all_failed(found: Search) -> None:
-    """Raise SimulationError for a search without a trial that has a value."""
+    """Raise a SimulationError if no trial has a value."""
     if found.trials[found.order[0]].value is None:
         why = next((trial.failure for trial in found.trials if trial.failure), "none reached its last round")
         raise SimulationError(f"all {len(found.trials)} trials failed or were given up: {why}")
@@ -446,9 +446,9 @@ def _refuse_all_failed(found: Search) -> None:
 def _identity(
     experiment: Experiment, vary: Mapping[str, Any], by: str, seeds: int, prune: bool, jobs: int
 ) -> dict[str, Any]:
-    """Return the key of a folder's search: trials with the same key are continued."""
+    """Return the identity of a search: folders with the same identity are continued."""
     what = identified(experiment.to_dict(), origins(experiment, {}))
-    what.pop("backend")  # it changes no bit
+    what.pop("backend")  # the backend does not change results
     found = {**what, **{f"--vary {key}": plain(tried) for key, tried in vary.items()}}
     found |= {"--by": by, "--seeds": seeds, "--prune": prune}
     return found | ({"--jobs": jobs} if jobs > 1 else {})
@@ -464,7 +464,7 @@ def _batch(
     by: str,
     seeds: int,
 ) -> Generator[tuple[int, Trial], None, None]:
-    """Run the trials that are left of a batch, record each at its end, and yield it with its number."""
+    """Run the remaining trials of a batch, and record and yield each at its end, with its number."""
     if not left:
         return
     proposals, judge = study.propose(first, jobs), study.judge(first)
@@ -484,7 +484,7 @@ def _least(ended: Iterable[Trial]) -> float:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A trial to be run, in this process or another."""
+    """A trial to run, in this process or another."""
 
     config: Mapping[str, Any]
     experiment: Experiment
@@ -495,7 +495,7 @@ class Attempt:
 
 
 def _answers(attempts: Sequence[Attempt], jobs: int) -> Generator[tuple[int, Trial], None, None]:
-    """Yield the place and the trial of each attempt as it ends."""
+    """Yield the place and the trial of each attempt at its end."""
     if jobs == 1:
         for number, attempt in enumerate(attempts):
             yield number, _asked_for(_tried(attempt))
@@ -536,7 +536,7 @@ def _tried(attempt: Attempt, tell: Callable[[float], None] = lambda share: None)
             rows.append(row)
     except Interrupted:
         raise
-    except (InputError, SimulationError) as error:  # a refused combination, or one that diverges
+    except (InputError, SimulationError) as error:  # an invalid or diverging combination
         return Trial(proposal, failure=str(error), learning_curve=learning_curve)
     figures = {name: sum(row[name] for row in rows) / seeds for name in rows[0]}
     if not math.isfinite(figures[by]):
@@ -545,7 +545,7 @@ def _tried(attempt: Attempt, tell: Callable[[float], None] = lambda share: None)
 
 
 class _Unknown(InputError):
-    """A refusal of all trials, not of one of them."""
+    """Raised for an error that concerns all trials."""
 
 
 def _finite(row: Mapping[str, float]) -> dict[str, float]:
@@ -553,7 +553,7 @@ def _finite(row: Mapping[str, float]) -> dict[str, float]:
 
 
 def _write(found: Search, experiment: Experiment) -> None:
-    """Write all trials as a table, and the best as an experiment."""
+    """Write all trials as a table, and the best one as an experiment."""
     names = list(dict.fromkeys(name for trial in found.trials for name in trial.figures if name != "round"))
     with whole_file(found.folder / TABLE) as partial, open(partial, "w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)

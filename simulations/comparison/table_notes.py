@@ -1,4 +1,4 @@
-"""The notes above and under a comparison's table: common values of all rows, differences, and warnings."""
+"""The notes above and below a comparison's table: common values, differences and warnings."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.variation import Cell
     from kernelswarm.simulations.records.outcome import Comparison, Difference, Row
 
-# Notes of a comparison's table on its rows' steps and penalties: the choice for each, or that none was made.
+# Notes on tuned, and on untuned, step sizes and penalties of rows.
 
 GIVEN = ("learner.step_size", "protocol.penalty", "protocol.ridge", "protocol.gamma")
-"""Keys that suit one row and not the next, where they are numbers."""
+"""Keys for which one number rarely suits all rows."""
 
 
 def tuned_keys(comparison: Comparison) -> list[str]:
-    """Return the keys that were tuned in some row."""
+    """Return the keys that were tuned in any row."""
     return list(dict.fromkeys(key for cell in comparison.cells if cell.tuned for key in cell.tuned.keys))
 
 
 def tuned_columns(comparison: Comparison) -> list[list[str]]:
-    """Return a column with its heading for each tuned key: the value of each row."""
+    """Return a column with heading for each tuned key, with the value of each row."""
     keys = tuned_keys(comparison)
     return [
         [heading, *(_value(cell, key) for cell in comparison.cells)]
@@ -51,7 +51,7 @@ def as_cells(cell: Cell) -> list[str]:
 
 
 def notes_on_tuning(comparison: Comparison) -> list[str]:
-    """Return how rows were tuned, which optima lie at the edge of the searched values, or that none was tuned."""
+    """Return sentences on the tuning of rows and on optima at the edge of the tried values."""
     found = [(place, cell.tuned) for place, cell in enumerate(comparison.cells) if cell.tuned is not None]
     if not found:
         return _untuned(comparison)
@@ -80,7 +80,7 @@ def notes_on_tuning(comparison: Comparison) -> list[str]:
 
 
 def _judges(found: Mapping[int, Tuned]) -> str:
-    """Return the seeds of the pilots that judge, and how many of the row's pilots these are."""
+    """Return the seeds of the judging pilots, and their share of the row's pilots."""
     judgement = next((one.judgement for one in found.values() if one.judgement is not None), None)
     if judgement is None:
         return ""
@@ -93,7 +93,7 @@ def _judges(found: Mapping[int, Tuned]) -> str:
 
 
 def _judged(comparison: Comparison, place: int, judgement: Judgement) -> str:
-    """Return the risk of the best candidate on pilots that did not choose it, and whether it was taken."""
+    """Describe the risk of the best candidate in the judging pilots, and whether it was taken."""
     row = _named_row(comparison, place)
     if judgement.holds:
         return f"judged: {row}: {'; '.join(filter(None, [judgement.sentence, judgement.worse]))}"
@@ -102,7 +102,7 @@ def _judged(comparison: Comparison, place: int, judgement: Judgement) -> str:
 
 
 def _below(comparison: Comparison) -> list[str]:
-    """Return the untuned rows that err less than tuned rows."""
+    """Return notes on untuned rows with lower risks than tuned rows."""
     lines = []
     for group in comparison.groups():
         for place in group:
@@ -116,7 +116,7 @@ def _below(comparison: Comparison) -> list[str]:
 
 
 def _errs_less(comparison: Comparison, place: int, other: int) -> bool:
-    """Return whether a row as it is errs less than another one tuned: in pilots, or measured if it has none."""
+    """Tell whether an untuned row has a lower risk than a tuned one: in pilots, or measured without pilots."""
     one, tuned = (comparison.cells[row].tuned for row in (place, other))
     if place == other or one is None or tuned is None or tuned.judgement is None:
         return False
@@ -135,11 +135,11 @@ def _not_tuned(comparison: Comparison, found: Mapping[int, Tuned]) -> list[str]:
 
 
 def _untuned(comparison: Comparison) -> list[str]:
-    """Return a note on numbers that were given once for rows with different protocols or learners."""
+    """Return a note on values that rows with different protocols or learners have in common."""
     once = []
     for key in GIVEN:
         if any(varied == key or varied.startswith(f"{key}.") for varied in comparison.keys):
-            continue  # its values are compared
+            continue  # the key is varied
         numbers = [
             (number, toml({part: cell.config[part] for part in ("learner", "protocol")}))
             for cell in comparison.cells
@@ -154,7 +154,7 @@ def _untuned(comparison: Comparison) -> list[str]:
 
 
 def _number(value: Any) -> float | None:
-    """Return the number of a key, or of its schedule, or None for words, resolved values and missing keys."""
+    """Return the number of a key or its schedule; None for words, resolved values and missing keys."""
     if isinstance(value, Mapping):
         value = (
             None
@@ -188,18 +188,18 @@ HEADINGS = {
     "bytes_sent": "bytes sent",
     "seconds": "seconds",
 }
-"""The columns of the table."""
+"""The columns of the table, with their headings."""
 
 
 def plainly(means: Iterable[float]) -> bool:
-    """Return whether a column writes its numbers without powers of ten, since some of them need none."""
+    """Tell whether a column has numbers without powers of ten, because some of them need none."""
     return any(1e-3 <= abs(mean) < 1e6 for mean in means)
 
 
 def pair(mean: float, deviation: float, plain: bool = False) -> str:
-    """Write a mean with its deviation: two significant digits of the deviation decide how many the mean has.
+    """Format a mean with its deviation; the deviation has two significant digits, and the mean the same decimals.
 
-    ``plain`` numbers have no power of ten from 1e-8 to 1e9, as the others of their column have none.
+    ``plain`` numbers between 1e-8 and 1e9 have no power of ten, like the other numbers of their column.
 
     Examples
     --------
@@ -218,8 +218,8 @@ def pair(mean: float, deviation: float, plain: bool = False) -> str:
 
 
 def rounded(mean: float, deviation: float, plain: bool = False) -> tuple[str, str, int]:
-    """Return mean and deviation with the same decimals, and the power of ten taken out of both; no deviation is ""."""
-    # Equal runs leave a deviation at rounding level, which must not ask for sixteen digits of the mean.
+    """Return mean and deviation with the same decimals, and their common power of ten; a missing deviation is ""."""
+    # Equal runs have a deviation of rounding size, which must not lead to sixteen digits.
     spread = deviation if math.isfinite(deviation) and deviation > 1e-12 * abs(mean) else 0.0
     largest = max(abs(mean), spread)
     magnitude = math.floor(math.log10(largest)) if largest > 0 else 0
@@ -241,7 +241,7 @@ MARKS = {
     "own_crowded_out": "‖",
     "targets_below_zero": "#",
 }
-"""Marks of a verdict, beside the figure that it is about."""
+"""Marks of warnings, beside the figures that they concern."""
 
 MARKED = {
     "worse_than_constant": "risk",
@@ -251,22 +251,22 @@ MARKED = {
     "own_crowded_out": "model_order",
     "targets_below_zero": "risk",
 }
-"""The figure that a verdict is about."""
+"""The figure that a warning concerns."""
 
 NUMBERS = re.compile(r"\d+(\.\d+)?(e[-+]?\d+)?")
-"""In which reasons may differ that are one."""
+"""Numbers, in which equal reasons may differ."""
 
 APART = ("seed", "backend", "compare")
-"""Tables of an experiment in which a comparison's rows may differ: they change no figure, or are repeated."""
+"""Tables in which rows may differ without a note: they do not change figures."""
 
 
 def above(comparison: Comparison) -> list[str]:
-    """Return the notes before a comparison of rows: their step, and keys that differ by defaults."""
+    """Return the notes above the table: common step, and keys that differ by defaults."""
     return [*_drawn(comparison), *_step_form(comparison), *_warnings(comparison)]
 
 
 def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
-    """Return the units of figures, how rows were tuned, why runs failed, which are the same, and what marks mean."""
+    """Return the notes below the table: units, tuning, reasons of failures, equal runs, and meanings of marks."""
     notes = [*_units(comparison), *_fixed(comparison), *notes_on_tuning(comparison)]
     for row in rows:
         cell = _cell(comparison, row)
@@ -284,7 +284,7 @@ def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
 
 
 def _alike(reasons: Sequence[str]) -> list[str]:
-    """Return the first of the reasons that differ in their numbers alone, with how many there are.
+    """Merge reasons that differ in their numbers only: the first reason, with the count of the others.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def _alike(reasons: Sequence[str]) -> list[str]:
 
 
 def _verdict(comparison: Comparison, place: int, row: Row, kind: str) -> str:
-    """Return a verdict's sentence; of several runs the means that stand in the table, before the first one's."""
+    """Return the sentence of a warning; for several runs, the means in the table and then the first run's sentence."""
     sentence = row.verdicts[kind][1]
     if row.done == 1:
         return sentence
@@ -314,7 +314,7 @@ def _verdict(comparison: Comparison, place: int, row: Row, kind: str) -> str:
 
 
 def explanation(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Return the meanings of the columns of these names."""
+    """Return the meanings of columns, by name."""
     several = any(row.done > 1 for row in rows)
     lines = ["mean ± standard deviation over seeds"] if several else []
     if any(name in RANKED for name in names):
@@ -330,15 +330,15 @@ def explanation(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
 
 
 def marks(row: Row, column: str) -> list[str]:
-    """Return the kinds of verdict that are marked at a column's figure."""
+    """Return the kinds of warnings that are marked at a column's figure."""
     return [kind for kind in MARKS if MARKED[kind] == column and kind in row.verdicts]
 
 
 def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
-    """Return the keys that are not compared and yet differ between rows; tuned ones have columns of their own.
+    """Return the keys that differ between rows although they are neither varied nor tuned.
 
-    Rows that name different parts are compared as these parts, and differ unasked in a key that several of the parts
-    have, with other values. Rows of the same part differ as they were asked to.
+    If rows have different parts, a key that several of these parts have with different values differs unintentionally.
+    Rows with the same part differ only as requested.
 
     Returns
     -------
@@ -357,7 +357,7 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
         if key in comparison.keys or key in tuned or (last == "name" and above in asked):
             continue
         if any(key.startswith(f"{other.removesuffix('.name')}.") for other in found if other.endswith(".name")):
-            continue  # of a part that is itself another one
+            continue  # key of a part that itself differs
         values: dict[str, list[Any]] = {}
         for table in tables:
             if key in table:
@@ -365,18 +365,18 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
                 of = values.setdefault(str(table.get(f"{part}.name", "")), [])
                 of += [table[key]] if table[key] not in of else []
         if len(values) > 1 and last != "name" and above not in asked:
-            continue  # a key of parts inside that are others: a name it shares with theirs means something else
+            continue  # key of different inner parts: the same name may have another meaning
         if any(sorted(map(str, of)) != sorted(map(str, next(iter(values.values())))) for of in values.values()):
             found[key] = values
     return found
 
 
 def _units(comparison: Comparison) -> list[str]:
-    """Return notes on the unit of risk and error where targets were standardized, and on rows with another one."""
+    """Return notes on the units of risk and error for standardized targets, and on rows with other units."""
     texts: dict[str, list[int]] = {}
     for place, cell in enumerate(comparison.cells):
         facts = [run.facts for run in comparison.done(place)]
-        if facts:  # other seeds learn from other rows, and have nearly the same deviations
+        if facts:  # other seeds have other rows, and nearly the same deviations
             texts.setdefault(measured_in(facts[0], cell.config), []).append(place)
     if not any(texts):
         return []
@@ -390,7 +390,7 @@ def _units(comparison: Comparison) -> list[str]:
 
 
 def _fixed(comparison: Comparison) -> list[str]:
-    """Return notes on random choices, networks and test rows that are the same in all of several seeds."""
+    """Return notes on random choices, networks and test rows that are equal for all seeds."""
     if len({run.seed for run in comparison.runs}) < 2:
         return []
     tables = [table for cell in comparison.cells for table in (cell.config, *cell.config.get("node", ()))]
@@ -423,7 +423,7 @@ def _step_form(comparison: Comparison) -> list[str]:
     steps = {run.step for run in first.values()}
     forms = {run.form for run in first.values()}
     if forms == {""}:
-        return []  # nobody communicates: there is no coupling for a step to be explicit or implicit in
+        return []  # without communication, there is no explicit or implicit coupling
     texts = [f"step = {next(iter(steps))}"] if len(steps) == 1 else []
     if len(forms - {""}) == 1:
         where = " where nodes communicate" if "" in forms else ""
@@ -459,10 +459,10 @@ def _cell(comparison: Comparison, row: Row | Cell) -> str:
     return cell or "the experiment"
 
 
-# The differences that a comparison's paired seeds support, in words: rows, sizes and numbers of seeds.
+# Sentences on the supported differences of a comparison: rows, sizes and numbers of seeds.
 
 SENTENCES = 12
-"""Sentences under the table on a terminal."""
+"""Maximum number of sentences below the table in a terminal."""
 
 HEAD = "supported by paired seeds (sign-flip test; 1 line in 20 may name a difference where there is none):"
 
@@ -471,23 +471,23 @@ WHOLE = {
     "equal": "{} are equal in every seed",
     "few": f"fewer than {FEWEST} seeds shared by {{}}",
 }
-"""The sentence where it is true of all pairs of rows."""
+"""The sentence if all pairs of rows are concerned."""
 
 PART = {
     "open": "no supported difference to {}",
     "equal": "equal to {} in every seed",
     "few": f"fewer than {FEWEST} seeds shared with {{}}",
 }
-"""The sentence on the best row and the rows for which it is true."""
+"""The sentence on the best row and the concerned rows."""
 
 AT_LEAST = f"at least {FEWEST} seeds are needed to tell which row is better"
 
 
 def best(comparison: Comparison) -> dict[str, set[int]]:
-    """Return for each column the rows that beat all others under the same circumstances, as the seeds support.
+    """Return, for each column, the rows with supported differences to all others under the same circumstances.
 
-    Less is better in the figures of ``RANKED`` only. The row with the best risk has the best change of it, unless the
-    change is held against that row.
+    Lower is better in the figures of ``RANKED`` only. The row with the best risk also has the best change of risk,
+    unless it is the reference of the change.
     """
     beaten: dict[str, dict[int, set[int]]] = {figure: {} for figure in RANKED}
     present: dict[str, set[int]] = {figure: set() for figure in RANKED}
@@ -504,14 +504,14 @@ def best(comparison: Comparison) -> dict[str, set[int]]:
 
 
 def supported(comparison: Comparison, most: int | None = None) -> list[str]:
-    """Return the supported differences: a line on the test, and a sentence for each figure and group.
+    """Return the supported differences: a sentence on the test, and sentences for each figure and group.
 
     Parameters
     ----------
     comparison : Comparison
         The comparison.
     most : int, optional
-        Sentences; of the others only the number is given. None for all of them.
+        Maximum number of sentences, after which only the number of further ones is given; None for all.
     """
     found = comparison.differences()
     if not found:
@@ -538,12 +538,12 @@ def supported(comparison: Comparison, most: int | None = None) -> list[str]:
 
 
 def row_name(comparison: Comparison, cell: int) -> str:
-    """Return the name of a row among those under the same circumstances."""
+    """Return the name of a row among the rows under the same circumstances."""
     return label(comparison, comparison.cells[cell].labels, comparison.inner) or "the experiment"
 
 
 def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
-    """Return sentences on the rows that the best row beats and does not beat, then on differences among others."""
+    """Return sentences on the rows that the best row beats or does not beat, and on differences among the others."""
     figure = alike[0].figure
     cells = sorted({cell for one in alike for cell in (one.better, one.worse)})
     names = {cell: _quoted(row_name(comparison, cell)) for cell in cells}
@@ -573,7 +573,7 @@ def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
 
 
 def _amounts(names: Mapping[int, str], wins: Sequence[Difference]) -> str:
-    """Return a row's leads over others, largest first, and their numbers of seeds; once if they are equal."""
+    """Describe the differences to other rows, largest first, with their numbers of seeds; equal numbers once."""
     ordered = sorted(wins, key=lambda one: -one.mean)
     counts = [f"in {one.wins} of {one.seeds} seeds" for one in ordered]
     once = len(set(counts)) == 1
@@ -594,14 +594,14 @@ def _kind(one: Difference) -> str:
 
 
 def _mean(comparison: Comparison, cell: int, figure: str) -> float:
-    """Return the mean of a figure over the runs that have it."""
+    """Return the mean of a figure over the runs with this figure."""
     found = [run.final.get(figure, math.nan) for run in comparison.done(cell)]
     finite = [number for number in found if math.isfinite(number)]
     return math.fsum(number / len(finite) for number in finite)
 
 
 def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
-    """Return a note on differences with one sign in all seeds, which more seeds may support; or nothing."""
+    """Return a note on differences with the same sign in all seeds, which more seeds may support; or an empty list."""
     counted = [one for one in found if one.figure not in comparison.repeated]
     agreed = [one for one in counted if _kind(one) == "open" and one.wins == one.seeds]
     if not agreed:
@@ -616,7 +616,7 @@ def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
 
 
 def _where(comparison: Comparison, cell: int) -> str:
-    """Return the circumstances of a row that others do not have, as the beginning of a sentence."""
+    """Return the circumstances that distinguish a row, as the beginning of a sentence."""
     labels = comparison.cells[cell].labels
     counted = [
         place

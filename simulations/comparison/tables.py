@@ -1,4 +1,4 @@
-"""A comparison as a table: for the terminal, CSV, Markdown and LaTeX."""
+"""The table of a comparison as text, CSV, Markdown, HTML and LaTeX."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from kernelswarm.simulations.records.result import TWINS, MeasuredTable
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison, Row
 
-# The columns of a comparison's table, whatever it is written in.
+# The columns of a comparison's table, for all formats.
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Figure:
     Parameters
     ----------
     mean, deviation : float
-        Over the seeds; NaN without values.
+        Mean and standard deviation over the seeds; NaN without values.
     best : bool
-        Whether the seeds support that it is lower than all others under the same circumstances.
+        Whether the seeds support that the figure is lower than all others under the same circumstances.
     marks : tuple of str
-        The kinds of verdict that are marked at it.
+        The kinds of warnings that are marked at the figure.
     """
 
     mean: float
@@ -67,7 +67,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of figures with its heading."""
+    """A column of figures with a heading."""
 
     name: str
     heading: str
@@ -75,21 +75,21 @@ class Column:
 
     @property
     def plain(self) -> bool:
-        """Whether its numbers have no powers of ten."""
+        """Whether the numbers are written without powers of ten."""
         return plainly(one.mean for one in self.figures)
 
 
 def figure_columns(comparison: Comparison, rows: Sequence[Row], chosen: Sequence[str] = ()) -> list[Column]:
-    """Return the columns that hold a number in some row.
+    """Return the columns with a number in any row.
 
     Parameters
     ----------
     comparison : Comparison
         The comparison.
     rows : sequence of Row
-        Its rows, which hold the chosen columns.
+        The rows, with the chosen columns.
     chosen : sequence of str
-        The measured columns in their order; by default ``HEADINGS``, without errors that equal the risks.
+        The measured columns in order; by default ``HEADINGS``, without errors that equal the risks.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def figure_columns(comparison: Comparison, rows: Sequence[Row], chosen: Sequence
 
 
 def measured(comparison: Comparison) -> set[str]:
-    """Return the names of all figures that some run has ended with."""
+    """Return the names of all final figures of any run."""
     return {name for run in comparison.runs for name, value in run.final.items() if math.isfinite(value)}
 
 
@@ -143,7 +143,7 @@ def runs_column(rows: Sequence[Row]) -> list[str]:
 
 
 def once(comparison: Comparison, chosen: Sequence[str] = ()) -> list[str]:
-    """Return the columns that repeat others and are left out; none if columns are chosen."""
+    """Return the columns that are left out because they repeat others; none if columns are chosen."""
     left = [] if chosen else [name for name in TWINS if name in comparison.repeated]
     return [f"{HEADINGS[name]}: the same numbers as {HEADINGS[TWINS[name]]} in all runs, shown once" for name in left]
 
@@ -161,7 +161,7 @@ def _count(row: Row) -> str:
     return f"{text}, {same} equal" if same else text
 
 
-# A comparison as a table for LaTeX: the digits of the table on a terminal, rules of the package booktabs.
+# LaTeX tables, with the digits of the text table and the rules of the package booktabs.
 
 LATEX_MARKS = {
     "worse_than_constant": r"\dagger",
@@ -174,19 +174,19 @@ LATEX_MARKS = {
 
 
 def as_latex(comparison: Comparison, columns: Sequence[str] = (), spread: bool = True) -> str:
-    r"""Return a ``tabular`` that needs the package ``booktabs``; what bold numbers and marks mean is in its comments.
+    r"""Return a ``tabular`` for the package ``booktabs``; comments explain bold numbers and marks.
 
-    Numbers have the digits that the table on a terminal gives them, bold ones too, and so do means without their
-    deviations. A power of ten that all numbers of a column have stands in its heading.
+    Numbers have the same digits as in the text table, with and without deviations. A power of ten common to all numbers
+    of a column is in the heading.
 
     Parameters
     ----------
     comparison : Comparison
         The comparison.
     columns : sequence of str
-        The measured columns that are shown, in this order; the usual ones when left out.
+        The measured columns to show, in this order; by default the usual ones.
     spread : bool
-        Whether the standard deviations over the seeds are shown.
+        Whether to show the standard deviations over the seeds.
     """
     rows = comparison.rows(columns)
     labels = [[escape(text) for text in column] for column in label_columns(comparison, rows)]
@@ -236,7 +236,7 @@ def _cell(figure: Figure, spread: bool, shared: int, plain: bool) -> str:
 
 
 def escape(text: str) -> str:
-    """Return ``text`` so that LaTeX prints it as it is, on one line.
+    """Escape text for LaTeX, on one line.
 
     Examples
     --------
@@ -255,21 +255,22 @@ def escape(text: str) -> str:
         **{character: rf"\{character}" for character in "&%$#_{}"},
     }
     written = "".join(special.get(character, character) for character in " ".join(text.split()))
-    return f"{{}}{written}" if written.startswith(("[", "*")) else written  # which would be an argument of \\
+    return f"{{}}{written}" if written.startswith(("[", "*")) else written  # otherwise an argument of \\
 
 
 OWN = ("rmse",)
-"""Figures that only runs on own data have; of others the CSV files have empty columns."""
+"""Figures that only runs with users' data have; other runs have empty columns in the CSV files."""
 
 EXACT = (*HEADINGS, "scalars_sent", "constant_risk", *OWN)
-"""Columns of the CSV file: the risk of the best constant prediction is the same for many rows, scalars are bytes where
-nothing is rounded, and the error in the unit of the data is what the error says once more."""
+"""Columns of the CSV file. The additional columns are often redundant: the risk of the best constant is equal in many
+rows, scalars are proportional to bytes without rounding, and rmse is the error in another unit.
+"""
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:
     """Write ``comparison.txt``, ``.csv``, ``.md``, ``.tex``, ``runs.csv`` and ``pairs.csv``, and return their paths."""
     texts = {
-        "comparison.txt": visible(as_text(comparison, width=10_000, most=None)),  # a terminal may show it
+        "comparison.txt": visible(as_text(comparison, width=10_000, most=None)),  # may be shown in a terminal
         "comparison.csv": as_csv(comparison),
         "comparison.md": as_markdown(comparison),
         "comparison.tex": as_latex(comparison),
@@ -280,21 +281,22 @@ def write(comparison: Comparison, folder: Path) -> list[Path]:
 
 
 def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENCES, columns: Sequence[str] = ()) -> str:
-    """Return the table in aligned columns; columns that do not fit into ``width`` follow in further blocks.
+    """Return the table as text with aligned columns; columns beyond ``width`` follow in further blocks.
 
-    What all rows share, and where they differ unasked, stands above it; under it what the paired seeds support, the
-    reasons of failed runs, runs that are the same, and what the marks mean.
+    The notes above the table have common values and unintended differences. The notes below have supported differences,
+    reasons of failures, equal runs, and the meanings of marks.
 
     Parameters
     ----------
     comparison : Comparison
         The comparison.
     width : int
-        Characters in a line.
+        Maximum number of characters in a line.
     most : int, optional
-        Sentences about what the seeds support; of the others only the number is given. None for all of them.
+        Maximum number of sentences on supported differences, after which only the number of further ones is given; None
+        for all.
     columns : sequence of str
-        The measured columns that are shown, in this order; the usual ones when left out.
+        The measured columns to show, in this order; by default the usual ones.
     """
     rows = comparison.rows(columns)
     labels = label_columns(comparison, rows)
@@ -320,12 +322,12 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
 
 
 def as_csv(comparison: Comparison) -> str:
-    """Return all figures at full precision: for each metric a column for its mean and one for its deviation."""
+    """Return all figures at full precision, with a column for the mean and one for the deviation of each metric."""
     return comma_separated(_exact_lines(comparison))
 
 
 def as_table(comparison: Comparison) -> MeasuredTable:
-    """Return the columns of the CSV file: whole numbers, numbers and texts; NaN where a figure was not measured."""
+    """Return the columns of the CSV file as arrays of integers, numbers or text; NaN for unmeasured figures."""
     header, *lines = _exact_lines(comparison)
     figures = {f"{name}_{kind}" for name in EXACT for kind in ("mean", "std")}
     columns = zip(header, zip(*lines, strict=True), strict=True)
@@ -344,7 +346,7 @@ def _typed(entries: Sequence[str], figures: bool) -> AnyArray:
 
 
 def _exact_lines(comparison: Comparison) -> list[list[str]]:
-    """Return the header of the CSV file and its lines."""
+    """Return the header and the lines of the CSV file."""
     header = [
         *comparison.keys,
         *(f"{name}_{kind}" for name in EXACT for kind in ("mean", "std")),
@@ -376,7 +378,7 @@ def _exact_lines(comparison: Comparison) -> list[list[str]]:
 
 
 def runs_csv(comparison: Comparison) -> str:
-    """Return the final figures of every single run at full precision."""
+    """Return the final figures of each run at full precision."""
     header = [*comparison.keys, "seed", *METRICS, *OWN, "digest", "verdict", "folder", "reason"]
     lines = []
     for run in comparison.runs:
@@ -390,7 +392,7 @@ def runs_csv(comparison: Comparison) -> str:
 
 
 def pairs_csv(comparison: Comparison) -> str:
-    """Return all pairs of rows that are held against one another, at full precision, see ``Comparison.differences``."""
+    """Return all paired differences at full precision, see ``Comparison.differences``."""
     header = ["figure", *(comparison.keys[place] for place in comparison.outer), "better", "worse", "mean", "std"]
     header += ["wins", "seeds", "p", "supported"]
     lines = [
@@ -411,7 +413,7 @@ def pairs_csv(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison, columns: Sequence[str] = ()) -> str:
-    """Return a Markdown table; a mean is bold that beats all others under the same circumstances.
+    """Return a Markdown table; means that beat all others under the same circumstances are bold.
 
     ``columns`` as in :func:`as_text`.
     """
@@ -437,7 +439,7 @@ def as_html(comparison: Comparison) -> str:
 def _columns(
     comparison: Comparison, rows: Sequence[Row], chosen: Sequence[str], escaped: Callable[[str], str], *bold: str
 ) -> tuple[int, list[list[str]]]:
-    """Return how many columns hold words, and all columns: words escaped, the best numbers between two texts."""
+    """Return the number of text columns, and all columns with escaped text and with marks around the best numbers."""
     labels = [[escaped(text) for text in column] for column in label_columns(comparison, rows)]
     figures = [
         [column.heading, *(_shown(one, column.plain, *bold) for one in column.figures)]
@@ -471,7 +473,7 @@ def _aligned(labels: Sequence[Sequence[str]], figures: Sequence[Sequence[str]]) 
 
 
 def markdown(text: str) -> str:
-    """Return ``text`` in one line so that Markdown shows it as it is."""
+    """Escape text for Markdown, on one line."""
     return " ".join(text.split()).replace("|", r"\|").replace("*", r"\*").replace("_", r"\_")
 
 
@@ -480,7 +482,7 @@ def _exact(value: float) -> str:
 
 
 def comma_separated(lines: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as the text of a CSV file."""
+    """Return rows of cells as CSV text."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()

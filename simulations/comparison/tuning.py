@@ -1,4 +1,4 @@
-"""Each row of a comparison at its own best values, by one search for all, and the file with the results."""
+"""Tuning of each row of a comparison by the same search, and the file with the results."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kernelswarm.simulations.experiment.judging import Figures, Judgement, Tuned
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan
 from kernelswarm.simulations.running.network import open_network
 
-# The values that an experiment does best with, found on other seeds than those that are measured.
+# Search for the best values of an experiment, on seeds that the comparison does not use.
 
 CANDIDATES = 12
-"""Spread over the ranges, beside the experiment as it is, however many keys there are."""
+"""Number of candidates spread over the ranges, for any number of keys, in addition to the unchanged experiment."""
 
 MEASURED = 20_000
-"""Samples of a pilot that are measured on: in strong noise fewer do not tell penalties apart."""
+"""Number of samples for the evaluation of a pilot: with strong noise, fewer samples cannot distinguish penalties."""
 
 POLLED = 24
-"""Candidates, at most, that are tried around the best one to have worse ones on all sides of it."""
+"""Maximum number of candidates tried around the best one."""
 
 
 def tuned(
@@ -40,29 +40,30 @@ def tuned(
     watch: Callable[[float], None] | None = None,
     pilot_seeds: int = PILOT_SEEDS,
 ) -> Tuned:
-    """Search the keys of :func:`~kernelswarm.simulations.comparison.candidates.own_ranges`, in this process.
+    """Tune the keys of :func:`~kernelswarm.simulations.comparison.candidates.own_ranges` in this process.
 
-    Successive halving of as many candidates for every experiment, then a pattern search around the best one, see
-    :func:`~kernelswarm.simulations.comparison.candidates.bracket`. Pilots are those of
-    :func:`~kernelswarm.simulations.comparison.suggest.suggest`, with seeds of their own. The candidate with the least
-    risk and the experiment as it is are run with four further seeds. It is taken where it risks less by more than one
-    standard error of the paired differences.
+    The search is successive halving, with the same number of candidates for each experiment, and then a pattern search
+    around the best one, see :func:`~kernelswarm.simulations.comparison.candidates.bracket`. Pilots are as in
+    :func:`~kernelswarm.simulations.comparison.suggest.suggest`, with separate seeds. The candidate with the lowest risk
+    and the unchanged experiment are run with four further seeds. The candidate is taken if its risk is lower by more
+    than one standard error of the paired differences.
 
     Parameters
     ----------
     experiment : Experiment
-        As it is; its values are one candidate.
+        The unchanged experiment, which is one of the candidates.
     pooled : bool
         Whether the risk on the samples of all nodes together is compared, and not that on each node's own.
     watch : callable, optional
-        Called with about the share that is done.
+        Called with the approximate finished share.
     pilot_seeds : int
-        With how many seeds each candidate is tried; its risks are averaged.
+        Number of seeds of each candidate, whose risks are averaged.
 
     Raises
     ------
     InputError
-        The experiment is refused, has too little data, or is of a Markov chain, whose values are not in the data.
+        The experiment is invalid, has too little data, or has data of a Markov chain, whose true values are unknown to
+        pilots.
     """
     report = watch or (lambda share: None)
     seeds = tuple(range(experiment.seed + APART, experiment.seed + APART + pilot_seeds))
@@ -93,11 +94,11 @@ def tuned(
 
 
 TUNING = "tuning.json"
-"""The file in a comparison's folder with the result of each row's search."""
+"""The file with the result of each row's search in a comparison's folder."""
 
 
 def refuse(tune: bool, pooled: bool, seeds: int, pilot_seeds: int) -> None:
-    """Refuse what cannot be asked for together; raises InputError."""
+    """Raise an InputError for incompatible options."""
     if pooled and not tune:
         raise InputError("pooled = true says which risk rows are tuned by: ask for tune too, or leave it out")
     if pilot_seeds < 1:
@@ -118,7 +119,7 @@ def tuned_cells(
     folder: Path | None,
     watch: Callable[[int], None],
 ) -> list[Cell]:
-    """Return the cells with their best values, see `tuned`; results in the folder are not searched again.
+    """Return the cells with their best values, see `tuned`; existing results in the folder are reused.
 
     Parameters
     ----------
@@ -127,20 +128,21 @@ def tuned_cells(
     found : sequence of Cell
         The cells.
     plan : Plan
-        The varied keys, the risk that is compared, and the seeds that each candidate is tried with.
+        The varied keys, the compared risk, and the number of seeds of each candidate.
     jobs : int
-        Processes at a time; a cell is searched by one of them, so that the values are the same for any number.
+        Maximum number of simultaneous processes. One process searches a whole cell, so the values do not depend on the
+        number.
     folder : Path, optional
         The comparison's folder.
     watch : callable
-        Called with the number of cells that are done.
+        Called with the number of finished cells.
 
     Raises
     ------
     InputError
-        A cell cannot be tuned, for lack of data, say, or what the folder keeps is damaged.
+        A cell cannot be tuned, for example because it has too little data, or the folder's file is damaged.
     SimulationError
-        A process ended before its search.
+        A process ended before its search was complete.
     """
     names = _names(experiments, plan)
     known = {} if folder is None else _read(folder)
@@ -161,7 +163,7 @@ def tuned_cells(
 
 
 def kept_cells(experiments: Sequence[Experiment], found: Sequence[Cell], plan: Plan, folder: Path) -> list[Cell]:
-    """Return the cells with the values that a folder keeps; a cell that was not tuned as yet is as it is."""
+    """Return the cells with the tuned values in a folder; cells without a result are unchanged."""
     known = _read(folder)
     names = _names(experiments, plan)
     return [
@@ -186,7 +188,7 @@ def _answers(tasks: Sequence[_Task], jobs: int) -> Any:
 
 
 def _searched(task: _Task, tell: Callable[[float], None]) -> Tuned | str:
-    """Search one cell's values; a refusal is returned, so that it crosses processes as it is."""
+    """Tune one cell; an error is returned as text, so that it can be sent between processes."""
     try:
         return tuned(task.experiment, task.pooled, tell, task.pilot_seeds)
     except InputError as error:
@@ -198,7 +200,7 @@ def _with(cell: Cell, experiment: Experiment, found: Tuned) -> Cell:
 
 
 def _names(experiments: Sequence[Experiment], plan: Plan) -> list[str]:
-    """Return the key of each cell's search: the same wherever its files lie, another with another seed."""
+    """Return the key of each cell's search, which depends on the seed and on contents, but not on paths of files."""
     digests: Digests = {}
     more = "" if plan.pilot_seeds == PILOT_SEEDS else f", pilot_seeds = {plan.pilot_seeds}"
     texts = [

@@ -1,1 +1,1 @@
-"""A run or a comparison as one page for a browser, with everything in it that the page shows."""
+"""Self-contained HTML pages about runs and comparisons, and views in notebooks."""

@@ -1,4 +1,4 @@
-"""The function of each node, evaluated on a grid: a curve over one input, a plane over two."""
+"""The learned functions of the nodes, evaluated on a grid over one or two inputs."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 
 CURVE = 81
-"""Points of a curve over one input."""
+"""Number of points of a curve over one input."""
 
 SIDE = 28
-"""Points along each side of a plane over two inputs."""
+"""Number of points along each side of a plane over two inputs."""
 
 VALUES = 160_000
-"""Values of all functions together; where there would be more, some nodes have none."""
+"""Maximum number of values of all functions; beyond it, some nodes have no function in the page."""
 
 DICTIONARY = 300
-"""Dictionary points of a node that are shown."""
+"""Maximum number of dictionary points of a node in the page."""
 
 
 def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the functions after the last round, and a sentence on each function or band that is not shown.
+    """Return the functions after the last round, and sentences on omitted functions and bands.
 
     Returns
     -------
     dict or None
-        ``inputs`` and ``target``, what the axes are called; ``classes``, their names where the functions decide;
-        ``bounds`` of the grid, low and high for each input; ``size``, its points along each side; ``of``, for each node
-        in the order of the labels the place of its function in ``values``, or None; ``points``, the dictionaries;
-        ``halves``, half the widths of bands of the ``level`` over one input, and ``unknown``, what is left of the
-        prior's deviation over two, both as ``values``, or None; ``truth``, aligned with the nodes or one for all, where
-        the data are known. None if there is nothing to show.
+        ``inputs`` and ``target``, the names of the axes; ``classes``, the names of classes for classifications;
+        ``bounds`` of the grid, low and high for each input; ``size``, the number of points along each side; ``of``, the
+        index in ``values`` of each node's function, or None, in the order of the labels; ``points``, the dictionaries;
+        ``halves``, half the widths of bands of the ``level`` over one input, and ``unknown``, the ratio of posterior to
+        prior standard deviation over two inputs, both in the form of ``values``, or None; ``truth``, the true
+        functions, one for each node or one for all, if known. None if there is nothing to show.
     list of str
-        What is not in it.
+        Sentences on omitted content.
     """
     if not result.models:
         return None, []
@@ -115,7 +115,7 @@ def _unknown(learned: Learned, shown: list[int], grid: Array) -> list[list[Any]]
 
 
 def _truth(learned: Learned, stream: Reopened, grid: Array, nodes: int) -> list[list[Any]] | None:
-    """Return the noise-free values of each node's first target over one input; a single list where all are equal."""
+    """Return the noise-free values of each node's first target over one input, or a single list if all are equal."""
     if learned.inputs != 1:
         return None
     found = []

@@ -1,4 +1,4 @@
-"""Curves of a page: horizontal axes, and panels of lines with bands, of a run or of a comparison."""
+"""The learning curves of a page: x-axes, and panels of lines with bands."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 OVER = {"round": "rounds", "samples": "samples a node", "bytes_sent": "bytes sent", "seconds": "seconds"}
-"""The abscissae of curves: columns of the network's table, with their names."""
+"""The x-axes of curves: columns of the network's table, with their names."""
 
 ROWS = 400
-"""Evaluations in a curve at most; of more, so many evenly spaced ones are shown."""
+"""Maximum number of evaluations in a curve; from more, evenly spaced ones are taken."""
 
 COLUMNS = ("risk", "error", "global_risk", "global_error", "disagreement", "model_order", "violation", "bytes_sent")
-"""The quantities of a comparison, a panel each."""
+"""The quantities of a comparison, with one panel each."""
 
 PANELS = (
     *(("risk", "global_risk"), ("error", "global_error"), ("coverage", "global_coverage"), ("width", "global_width")),
@@ -38,26 +38,26 @@ PANELS = (
 BYTES = ("bytes_sent",)
 
 LOOKS = {"consensus": (0, 0), "isolated": (1, 1), "proximity": (2, 2), "batch": (3, 1), "centralized": (8, 2)}
-"""Colour and dash of protocols: the colours that they have in figures."""
+"""Colour and dash of protocols, with the same colours as in figures."""
 
 STRANGERS = (5, 4, 7)
-"""The colours of other protocols, in the order of their names."""
+"""The colours of other protocols, in alphabetical order."""
 
 POOLED = 6
-"""The colour of figures on pooled data, which no protocol has."""
+"""The colour of figures on pooled data, which no protocol uses."""
 
 COLORS = 8
-"""Colours that are taken in turn."""
+"""Number of colours, which are used in turn."""
 
 
 def of_run(result: Result) -> dict[str, Any]:
-    """Return the curves of a run: means over nodes with the band that holds the middle 80% of them.
+    """Return the curves of a run: means over the nodes, with bands of the central 80% of the nodes.
 
     Returns
     -------
     dict
-        ``over``, what curves may stand over; ``learning_curves``, for each of these the values at the evaluations;
-        ``panels`` with their lines, whose values belong to the curve of their number.
+        ``over``, the x-axes; ``learning_curves``, the values of each x-axis at the evaluations; ``panels``, with lines
+        that refer to these values by number.
     """
     network = result.network
     rows = some(len(network.get("round", ())), ROWS)
@@ -77,7 +77,7 @@ def of_run(result: Result) -> dict[str, Any]:
                 "dash": place,
                 **_mean(network[column][rows]),
             }
-            if column in result.nodes and columns != BYTES:  # the network's bytes are no mean of its nodes'
+            if column in result.nodes and columns != BYTES:  # the network's bytes are a sum, not a mean, over nodes
                 spread = over_nodes(
                     result.nodes, column, np.asarray(network["round"])[rows], sorted(result.graph.nodes)
                 )
@@ -96,13 +96,15 @@ def of_run(result: Result) -> dict[str, Any]:
 
 
 def of_comparison(comparison: Comparison) -> dict[str, Any]:
-    """Return the curves of a comparison: means over seeds with one standard deviation on either side, a panel for each
-    quantity, and the curve of each failed run by itself.
+    """Return the curves of a comparison.
+
+    Lines are means over the seeds, with one standard deviation on either side. There is one panel for each quantity;
+    failed runs have separate curves.
 
     Returns
     -------
     dict
-        As :func:`of_run` returns it.
+        In the form of :func:`of_run`.
     """
     every = range(len(comparison.keys))
     learning_curves: list[dict[str, list[Any]]] = []
@@ -147,7 +149,7 @@ def of_comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def over_nodes(table: Table, column: str, rounds: AnyArray, nodes: Sequence[int]) -> Array:
-    """Arrange a column of the nodes' table as (rounds, nodes), both in ascending order; NaN for missing rows."""
+    """Return a column of the nodes' table as a matrix (rounds, nodes), both ascending; NaN for missing rows."""
     found = np.full((len(rounds), len(nodes)), np.nan)
     if not found.size:
         return found
@@ -159,7 +161,7 @@ def over_nodes(table: Table, column: str, rounds: AnyArray, nodes: Sequence[int]
 
 
 def _looks(protocols: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the colour and the dash of each cell: by its protocol where no two have the same, else by its place."""
+    """Return colour and dash of each cell, by its protocol if all protocols differ, else by its place."""
     if len(set(protocols)) < len(protocols):
         return [(place % COLORS, place) for place in range(len(protocols))]
     strangers = sorted(set(protocols) - set(LOOKS))
@@ -183,7 +185,7 @@ def _left(kept: int, count: int) -> str:
 
 
 def _levels(result: Result, column: str) -> list[dict[str, Any]]:
-    """Return the horizontal lines of a panel: what no learner needs to be above, or can be below."""
+    """Return the horizontal lines of a panel: the risk of the best constant and the lowest possible one."""
     constant, bayes = result.final.get("constant_risk"), (result.summary.get("facts") or {}).get("bayes_error")
     if column == "risk" and constant is not None:
         return [{"label": "best constant", "value": number(constant)}]
@@ -193,7 +195,7 @@ def _levels(result: Result, column: str) -> list[dict[str, Any]]:
 
 
 def _gathered(tables: Sequence[Table], column: str, rows: Integers) -> Array:
-    """Return a column of several runs at the same rows, (runs, rows); NaN in a run that has no such column."""
+    """Return a column of several runs at the same rows, (runs, rows); NaN for runs without the column."""
     nothing = np.full(len(rows), np.nan)
     return np.array(
         [np.asarray(table[column], dtype=np.float64)[rows] if column in table else nothing for table in tables]
@@ -210,12 +212,12 @@ def _band(low: Array, high: Array) -> dict[str, Any]:
 
 def _quantiles(values: Array) -> tuple[Array, Array]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of rounds in which no node has a number
+        warnings.simplefilter("ignore", RuntimeWarning)  # rounds without any number
         low, high = np.nanquantile(values, [0.1, 0.9], axis=1)
     return low, high
 
 
 def _deviations(values: Array) -> tuple[Array, Array]:
-    """Return mean - s and mean + s over the runs, within what the runs reach, as the figures draw it."""
+    """Return mean - s and mean + s over the runs, clipped to the range of the runs, as in figures."""
     mean, deviation = np.mean(values, axis=0), np.std(values, axis=0, ddof=1)
     return np.maximum(mean - deviation, values.min(axis=0)), np.minimum(mean + deviation, values.max(axis=0))

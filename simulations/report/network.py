@@ -1,4 +1,4 @@
-"""The network of a page: positions of nodes, edges, and columns of both at the recorded rounds."""
+"""The network of a page: positions of nodes, edges, and columns of both at the evaluations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 NODE_COLUMNS = ("risk", "error", "model_order", "global_risk", "global_error")
-"""The columns by which nodes can be coloured."""
+"""The columns available as colours of nodes."""
 
 EDGE_COLUMNS = {
     "constraint": "mean square difference",
@@ -30,34 +30,34 @@ EDGE_COLUMNS = {
     "violation": "violation (sum of h - gamma)",
     "tolerance": "tolerance",
 }
-"""The columns by which edges can be coloured, with their names; others of the edges' table keep theirs."""
+"""Names of columns available as colours of edges; other columns of the edges' table keep their names."""
 
 KEYS = ("round", "source", "target")
 
 ROWS = 12
-"""Rows of a comparison whose networks are shown, at most."""
+"""Maximum number of rows of a comparison with a network in the page."""
 
 FIRST = {"nodes": 3, "edges": 2}
-"""Columns that are kept where all of them at all rounds would be too much."""
+"""Numbers of columns that are kept if all columns at all rounds would be too many values."""
 
 NUMBERS = 600_000
-"""Numbers of nodes and edges together, some 4 MB; where there would be more, rounds are left out."""
+"""Maximum number of values of nodes and edges, about 4 MB; beyond it, rounds are left out."""
 
 
 def of_run(result: Result, most: int | None = None) -> tuple[dict[str, Any], list[str]]:
-    """Return the network of a run, and a sentence on each part that was left out.
+    """Return the network of a run, and sentences on omitted content.
 
-    Edges have no direction here: each has the mean of the two directed ones. There are at most so many numbers,
-    ``NUMBERS`` when left out.
+    Edges are undirected: each has the mean of its two directed edges. There are at most ``most`` values, by default
+    ``NUMBERS``.
 
     Returns
     -------
     dict
-        ``names`` and places ``x``, ``y`` of the nodes in the order of their labels, their ``diameter`` as a share of
-        the drawing's extent; ``edges`` as pairs of places in
-        that order; ``rounds``; and for each of ``node_columns`` and ``edge_columns`` the values, a list for each round.
+        ``names`` and positions ``x``, ``y`` of the nodes in the order of their labels, their ``diameter`` as a share of
+        the drawing's extent; ``edges`` as pairs of indices of nodes; ``rounds``; and the values of ``node_columns`` and
+        ``edge_columns``, one list for each round.
     list of str
-        What is not in it.
+        Sentences on omitted content.
     """
     nodes = sorted(result.graph.nodes)
     (places, diameter), at = arranged(result.graph), {node: place for place, node in enumerate(nodes)}
@@ -127,7 +127,7 @@ def of_comparison(comparison: Comparison) -> tuple[list[dict[str, Any]], list[st
 
 
 def over_edges(table: Table, column: str, rounds: AnyArray, edges: list[tuple[int, int]]) -> Array:
-    """Arrange a column of the edges' table as (rounds, edges): the mean of both directions, NaN where neither has one.
+    """Return a column of the edges' table as a matrix (rounds, edges), with the mean of both directions, or NaN.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def over_edges(table: Table, column: str, rounds: AnyArray, edges: list[tuple[in
     rounds : array
         The rounds, in ascending order.
     edges : list of (int, int)
-        The edges without direction, the smaller label first, sorted.
+        The sorted undirected edges, smaller label first.
     """
     sums, counts = np.zeros((len(rounds), len(edges))), np.zeros((len(rounds), len(edges)))
     if not sums.size:

@@ -1,4 +1,4 @@
-"""The view of a run, a comparison, a model or an experiment in a notebook: a few sentences and one small picture."""
+"""Views of runs, comparisons, models and experiments in notebooks: a few sentences and one small picture."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
 
 DRAWN_INPUTS = 2
-"""Inputs of a model that can be drawn, at most."""
+"""Maximum number of inputs of a model with a picture."""
 
 ROWS = 30
-"""Rows of a comparison in the picture, at most; the text has them all."""
+"""Maximum number of rows of a comparison in the picture; the text has all rows."""
 
 
 def of_result(result: Result) -> str:
-    """Return a run as HTML: how it ended, and its risk against samples."""
+    """Return a run as HTML: its end, and its risk against samples."""
 
     def draw(axes: Axes) -> bool:
         drawn = curves.own_and_pooled(axes, result, "risk")
@@ -42,7 +42,7 @@ def of_result(result: Result) -> str:
 
 
 def of_comparison(comparison: Comparison) -> str:
-    """Return a comparison as HTML: its table, the supported differences in words, and its risks."""
+    """Return a comparison as HTML: its table, sentences on supported differences, and its risks."""
 
     def draw(axes: Axes) -> bool:
         if "risk" not in cells.measured(comparison):
@@ -68,7 +68,7 @@ def of_model(model: Model) -> str:
 
 
 def of_experiment(experiment: Experiment) -> str:
-    """Return an experiment as HTML: its tables, defaults included."""
+    """Return an experiment as HTML: its tables, including defaults."""
     lines = [f"{key} = {toml(value)}" for key, value in experiment.to_dict().items()]
     return _page("Experiment", [], f"<pre>{html.escape(chr(10).join(lines))}</pre>")
 
@@ -83,7 +83,7 @@ def _page(title: str, texts: Sequence[str], rest: str) -> str:
 
 
 def _image(draw: Callable[[Axes], bool], alternative: str, height: float = 2.8) -> str:
-    """Draw, and return the picture embedded in HTML, or an empty text if nothing is drawn."""
+    """Return a picture embedded in HTML, or an empty text if nothing is drawn."""
     with sheet.look():
         figure, axes = picture(5.2, height)
         figure.set_dpi(DOTS)

@@ -1,4 +1,4 @@
-"""One HTML page about a run or a comparison, complete in itself: it needs no network when it is opened."""
+"""Self-contained HTML pages about runs and comparisons, which can be opened offline."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
 
-# The text at the top of a page: the run or comparison, and its end.
+# The text at the top of a page.
 
 
 def title(result: Result) -> str:
-    """Return the title of a run: its protocol, network, data and learner, of files by their names."""
+    """Return the title of a run: its protocol, network, data and learner; files are given by name."""
     config = result.config
     names = [called(config.get(part) or "") for part in ("protocol", "topology", "stream", "learner")]
     return " · ".join(name for name in names if name)
@@ -72,7 +72,7 @@ def verdict(result: Result) -> list[str]:
 
 
 def units_of(result: Result) -> list[str]:
-    """Return in a sentence in what unit risk and error are, with the error in the target's own, where these differ."""
+    """Return a sentence on the unit of risk and error, with the error in the target's unit if that differs."""
     units, error = measured_in(result.facts, result.config), result.final.get("rmse")
     if not units:
         return []
@@ -81,7 +81,7 @@ def units_of(result: Result) -> list[str]:
 
 
 def warnings_of(result: Result) -> list[str]:
-    """Return the warnings about a complete run, or about its data, a sentence each."""
+    """Return the warnings about a complete run or its data, one sentence each."""
     of_data = [str(result.facts[name]) for name in DOUBTS if name in result.facts]
     return [sentence[:1].upper() + sentence[1:] for sentence in (*result.verdict.values(), *of_data)]
 
@@ -95,7 +95,7 @@ def comparison_title(comparison: Comparison) -> str:
 
 
 def comparison_verdict(comparison: Comparison) -> list[str]:
-    """Return the findings of a comparison that its runs support, in sentences."""
+    """Return sentences on the supported differences of a comparison."""
     seeds, failed = len({run.seed for run in comparison.runs}), len(comparison.failed)
     count = f"{len(comparison.cells):,} row{'s' if len(comparison.cells) != 1 else ''}"
     ended = "all ended well" if not failed else f"{failed:,} did not end well"
@@ -118,11 +118,11 @@ def _first(result: Result) -> tuple[int, float] | None:
     return int(rounds[0]), float(risks[0])
 
 
-# Everything that a page shows, as one table of plain values.
+# The contents of a page, as plain values.
 
 
 def of_run(result: Result) -> dict[str, Any]:
-    """Return the contents of a run's page: words, settings, tables, curves, its network and what nodes learned."""
+    """Return the contents of a run's page: texts, settings, tables, curves, network and learned functions."""
     import tomli_w
 
     drawn, left = network.of_run(result)
@@ -142,7 +142,7 @@ def of_run(result: Result) -> dict[str, Any]:
 
 
 def of_comparison(comparison: Comparison, settings: str) -> dict[str, Any]:
-    """Return the contents of a comparison's page: words, settings, tables, curves and networks.
+    """Return the contents of a comparison's page: texts, settings, tables, curves and networks.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ NAME = "report.html"
 """The name of the page in its folder."""
 
 SCRIPTS = ("tables.js", "curves.js", "network.js", "page.js")
-"""The page's programs; each uses definitions of those before it."""
+"""The scripts of the page, each of which uses definitions of earlier ones."""
 
 HERE = Path(__file__).parent
 
@@ -179,12 +179,12 @@ HERE = Path(__file__).parent
 def write(folder: Path | str) -> Path:
     """Write ``report.html`` into the folder of a run or of a comparison and return its path.
 
-    A page that is there is replaced. A run that goes on is shown as far as it was measured.
+    An existing page is replaced. For unfinished runs, the page shows the measurements so far.
 
     Raises
     ------
     InputError
-        The folder holds neither, or one of its files is missing or damaged; the message names it.
+        The folder has neither a run nor a comparison, or one of its files is missing or damaged; the message names it.
     SimulationError
         The page cannot be written.
     """
@@ -203,12 +203,12 @@ def write(folder: Path | str) -> Path:
 
 
 def write_run(result: Result, folder: Path) -> Path:
-    """Write the page of a run that has been read, as :func:`write` does."""
+    """Write the page of a run into a folder, as :func:`write`."""
     return _written(of_run(result), folder)
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> Path:
-    """Write the page of a comparison that has been read, as :func:`write` does."""
+    """Write the page of a comparison into a folder, as :func:`write`."""
     settings = (folder / EXPERIMENT).read_text(encoding="utf-8")
     return _written(of_comparison(comparison, settings), folder)
 
@@ -220,19 +220,19 @@ def _written(content: Mapping[str, Any], folder: Path) -> Path:
 
 
 def as_html(content: Mapping[str, Any]) -> str:
-    """Return the page that shows what :mod:`kernelswarm.simulations.report.page` has gathered."""
+    """Return the HTML page for the contents from :func:`of_run` or :func:`of_comparison`."""
     parts = {
         "title": html.escape(str(content["title"])),
         "style": _own("page.css"),
         "data": embedded(content),
         "script": "\n".join(map(_own, SCRIPTS)),
     }
-    # In one pass: inserted text is not searched for further marks.
+    # In one pass, so that marks in inserted text are not replaced.
     return re.sub(r"<!--(title|style|data|script)-->", lambda mark: parts[mark[1]], _own("page.html"))
 
 
 def embedded(content: Mapping[str, Any]) -> str:
-    """Return JSON that ends no script element, whatever texts are in it.
+    """Return JSON for a script element, escaped so that its text cannot end the element.
 
     Examples
     --------

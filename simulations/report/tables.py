@@ -1,4 +1,4 @@
-"""The tables of a page: a heading and a list of cells for each column, with their formatted text."""
+"""The tables of a page: heading, cells and formatted text of each column."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result, Table
 
-# Numbers for a page: few digits, few rows, null for missing ones.
+# Numbers for a page: few digits, few rows, and null for missing values.
 
 EXACT = 17
-"""Significant digits that give a float64 back."""
+"""Significant digits that identify a float64."""
 
 TABLE = 6
 """Significant digits in the rows of tables and in curves of the whole network."""
 
 MANY = 4
-"""Significant digits of the large tables of numbers."""
+"""Significant digits in large tables."""
 
 COLOR = 3
-"""Significant digits of numbers that are seen as a colour or as a place in a small plot only."""
+"""Significant digits of numbers shown only as a colour or as a point of a small plot."""
 
 
 def number(value: Any, digits: int = EXACT) -> float | int | str | None:
@@ -66,8 +66,7 @@ def numbers(values: npt.ArrayLike, digits: int = TABLE) -> list[Any]:
 
 
 def some(count: int, most: int) -> Integers:
-    """Return the places of all of ``count`` things, or of ``most`` evenly spaced ones, the first and the last among
-    them.
+    """Return all places below ``count``, or ``most`` evenly spaced ones with the first and the last.
 
     Examples
     --------
@@ -80,7 +79,7 @@ def some(count: int, most: int) -> Integers:
 
 
 def finite(values: Sequence[Any] | AnyArray) -> bool:
-    """Tell whether there is a finite number among the values."""
+    """Tell whether any value is a finite number."""
     return bool(np.isfinite(np.asarray(values, dtype=np.float64)).any())
 
 
@@ -89,12 +88,12 @@ Column = dict[str, Any]
 the numbers are of different quantities."""
 
 ROWS = 4_000
-"""Rows of a table at most; of more, so many evenly spaced ones are kept."""
+"""Maximum number of rows of a table; from more, evenly spaced ones are taken."""
 
 APART = ("round",)
 
 WINDOWS = {"progressive_risk": " (since the evaluation before)"}
-"""The span of the means in final figures, if it is not the whole run or its end."""
+"""The time spans of final figures that are neither the whole run nor its end."""
 
 
 def of_run(result: Result) -> list[dict[str, Any]]:
@@ -103,7 +102,7 @@ def of_run(result: Result) -> list[dict[str, Any]]:
     facts = {
         name: value for name, value in (result.summary.get("facts") or {}).items() if isinstance(value, int | float)
     }
-    order = [*METRICS, *facts, *final]  # the usual figures come first
+    order = [*METRICS, *facts, *final]  # the usual figures first
     twice = repeated([final])
     known = {name: value for name, value in {**final, **facts}.items() if value is not None and name not in twice}
     known = {name: known[name] for name in dict.fromkeys(order) if name in known}
@@ -124,19 +123,19 @@ def of_run(result: Result) -> list[dict[str, Any]]:
 
 
 def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the figures of each row over its seeds, of each run, and of each pair of rows held against one another."""
+    """Return the tables of a comparison: rows over their seeds, runs, and paired differences."""
     return [
         table for table in (_rows(comparison), _pairs(comparison), _runs(comparison)) if table["columns"][0]["cells"]
     ]
 
 
 def _heading(name: str) -> str:
-    """Return the heading of a column, as in the printed tables if these have it."""
+    """Return the heading of a column, the same as in printed tables if they have the column."""
     return HEADINGS.get(name, name.replace("global", "pooled").replace("_", " "))
 
 
 def _coverage(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the coverage of bands by node and by region; without columns where there are no bands."""
+    """Return the table of the coverage of bands by node and region; without columns if there are no bands."""
     columns: list[Column] = [
         {"label": "held-out rows", "cells": [_part(part) for part in parts]},
         {"label": "number", "cells": [part["rows"] for part in parts]},
@@ -161,7 +160,7 @@ def _part(part: Mapping[str, Any]) -> str:
 
 
 def _named(result: Result) -> Table:
-    """Return the edges' table, its last rows with the nodes' own names for labels where they have some."""
+    """Return the last rows of the edges' table, with nodes' names in place of labels if there are any."""
     if result.data.nodes is None:
         return result.edges
     rows, names = last_rows(result.edges), result.node_names
@@ -273,7 +272,7 @@ def _labels(comparison: Comparison, places: Sequence[int]) -> list[Column]:
     for key_place, key in enumerate(comparison.keys):
         shown = [comparison.cells[place].labels[key_place] for place in places]
         column: Column = {"label": key.removesuffix(".name"), "cells": shown}
-        if key in comparison.drawn:  # sorted by the numbers themselves
+        if key in comparison.drawn:  # sorted by number
             values = [comparison.cells[place].drawn.get(key, math.nan) for place in places]
             column |= {"cells": [number(value) for value in values], "shown": shown}
         columns.append(column)
