@@ -50,18 +50,18 @@ class AgentPlan:
     """The steps that the agent takes in a round of the network: one, or one for each node whose samples it learns
     from."""
     conditions: Conditions | None = None
-    """Links and clock, where they are not ideal."""
+    """Links and clock; None if both are ideal."""
     level: float | None = None
-    """The share of targets that should lie within the agent's band; None without a band."""
+    """The level of the agent's band; None without a band."""
     banded: bool = False
-    """Whether that is a conformal band, which its samples adapt."""
+    """Whether the band is conformal, and so adapted by the agent's samples."""
     pooled: bool = False
-    """Whether neighbours pool these bands."""
+    """Whether neighbours pool their bands."""
     varying: bool = False
-    """Whether the noise of a band from the variance varies with the input, where the agent's errors show it."""
+    """Whether the noise in a band from the variance may vary with the input."""
 
     def begin(self) -> Any:
-        """Return the agent's first link state; raises ValueError where the protocol cannot work."""
+        """Return the agent's first link state; raises ValueError if the protocol does not fit the agent."""
         if fulfils(self.rule, ParameterRule):
             state = self.learner.init(self.inputs, self.outputs)
             assert fulfils(self.learner, FeatureLearner)
@@ -72,11 +72,11 @@ class AgentPlan:
 
     @property
     def sends_vectors(self) -> bool:
-        """Whether all messages have one length, whatever the batches are."""
+        """Whether messages are vectors, whose length does not depend on mini-batches."""
         return fulfils(self.rule, ParameterRule) or fulfils(self.rule, SummaryRule)
 
     def vector_length(self) -> int:
-        """Return how many numbers a message of such a protocol has."""
+        """Return the number of values in a message of such a protocol."""
         if fulfils(self.rule, SummaryRule):
             return width_of_message(self.rule, self.learner, self.inputs, self.outputs, self.targets, self.conditions)
         return len(cast(ParameterRule, self.rule).send(self.begin()))
@@ -125,9 +125,8 @@ def pool_bands(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBand
 class Block:
     """Some nodes of the network, which run their rounds together.
 
-    Messages between its own nodes are passed unchanged. Those to another block are sent as one string
-    of bytes a round: for every node with neighbours outside, in sorted order, its message with the answers for those
-    neighbours.
+    Messages between the block's nodes are arrays. Messages to another block are sent as one byte string per round: for
+    each node with neighbours in other blocks, in sorted order, its message with the answers for these neighbours.
 
     Parameters
     ----------
@@ -142,22 +141,22 @@ class Block:
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)
         inside = set(self.nodes)
-        # By the nodes of other blocks and the slots of their messages: the directed edge on which they are received.
+        # The receiving directed edge, by sending node in another block and by slot of its message.
         self._wanted: dict[int, dict[int, int]] = {}
         received = [pair for agent in self._agents for pair in zip(agent.neighbors, agent.slots, strict=True)]
         for edge, (other, slot) in enumerate(received):
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
-        # Which slots of a node's message leave the block, for each node that has such slots.
+        # The slots of messages that leave the block, by node.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
             for place, agent in enumerate(self._agents)
         ]
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._move()
-        self._reported = False  # since the last round: the reported sums are still there
+        self._reported = False  # whether the sums since the last report are unchanged
         self.done = 0
-        """The rounds that this block has run, those included that primed the network."""
+        """Number of rounds of this block, including the rounds that prime the network."""
 
     @property
     def outside(self) -> tuple[int, ...]:
@@ -166,7 +165,7 @@ class Block:
         return tuple(sorted({other for agent in self._agents for other in agent.neighbors} - inside))
 
     def send(self) -> bytes:
-        """Pack what this block's nodes last sent to other blocks; before the first round there are no points in it."""
+        """Pack the last messages to other blocks; before the first round, messages have no points."""
         sent = self._crossing.gather()
         if self._pool is None or not self._boundary:
             return sent
@@ -180,25 +179,25 @@ class Block:
         Raises
         ------
         DivergenceError
-            When a node's iteration grows without bound.
+            A node's iteration grows without bound.
         """
         self._run(1, incoming)
         return self.send()
 
     def run(self, rounds: int) -> None:
-        """Run some rounds of a block that receives from no other one; raises as :meth:`advance` does."""
+        """Run rounds of a block that receives from no other block; raises as :meth:`advance`."""
         while rounds:
             rounds -= self._run(rounds)
 
     def _run(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
-        """Run up to so many rounds, and return how many."""
+        """Run at most ``rounds`` rounds, and return their number."""
         self._begin_sums()
         if self._pool is not None:
             parted = [without_bands(message) for message in incoming]
             incoming = [message for message, _ in parted]
             for _, sent in parted:
                 self._pool.receive(sent)
-        # An agent that takes several steps a round receives nothing. Those that prime it are single ones.
+        # Agents with several steps per round receive nothing. The rounds that prime them have single steps.
         primed = self.done >= PRIMING
         done, steps = (rounds, self._steps) if primed else (1, 1)
         population, failed = self._population, True
@@ -207,7 +206,7 @@ class Block:
             population.run(done * steps)
             failed = False
         finally:
-            if failed:  # the round that failed is the next one
+            if failed:  # the failed round is not counted
                 self.done += population.completed // steps
         self.done += done
         return done
@@ -224,7 +223,7 @@ class Block:
 
     @property
     def agents(self) -> list[Node]:
-        """The block's agents, as they are now."""
+        """The present agents of the block."""
         self._population.sync()
         if self._pool is not None:
             for agent, numbers in zip(self._agents, self._pool.counted(), strict=True):
@@ -236,13 +235,14 @@ class Block:
     def report(self, pooled: HeldOut) -> Report:
         """Measure each node's function on its own held-out data and on ``pooled``.
 
-        A second call before the next round returns the same; new sums begin with that round, or after a snapshot.
+        A second call before the next round returns the same report. New sums begin with the next round, or after a
+        snapshot.
         """
         self._reported = True
         return measure(self.agents, self._evaluated, pooled)
 
     def _begin_sums(self) -> None:
-        """Begin new sums after a report, which has brought the agents up to date."""
+        """Begin new sums after a report, in which the agents were updated."""
         if not self._reported:
             return
         self._reported = False
@@ -256,10 +256,10 @@ class Block:
         return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}
 
     def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
-        """Set new agents, which have not learned yet, to the states in snapshots."""
+        """Restore new agents from snapshots."""
         self._reported = False
         if self._pool is not None:
-            self._pool.counted()  # of rounds that are run again
+            self._pool.counted()  # repeated rounds do not count twice
         for agent in self._agents:
             restore(agent, snapshots[agent.node])
         self.done = max(self.done, PRIMING)
@@ -273,6 +273,6 @@ class Block:
             arrays = {name: array for part in known for name, array in part.items()}
             duals = agent.duals()
             if duals is not None:
-                duals = duals.copy()  # of a node that goes on
+                duals = duals.copy()  # the node continues to change them
             found[agent.node] = LearnedFunction(agent.function.arrays(), duals, arrays)
         return found

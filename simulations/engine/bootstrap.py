@@ -1,6 +1,6 @@
 """The first steps of a process on another machine, with the code that was sent to it.
 
-A copy of this file is the ``__init__.py`` of the shipped package: it imports nothing that the machine may not have.
+A copy of this file is the ``__init__.py`` of the shipped package, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import sys
 from pathlib import Path
 
 PARCEL = "kernelswarm_parcel"
-"""The name under which the code travels: a package that holds this file and two folders of modules."""
+"""The name of the shipped package, which contains this file and two folders of modules."""
 
 LIBRARY, OWN, DIGEST = "library", "own", "digest"
-"""The folder of kernelswarm, the folder of the user's own modules, the file with the digest of the former."""
+"""The folder of kernelswarm, the folder of users' modules, and the file with kernelswarm's digest."""
 
 
 def arrive() -> None:
     """Put shipped code on the path: the user's modules, and kernelswarm unless the same one is installed here.
 
-    An installed one is preferred, since its compiled functions are on the disk already.
+    An installed copy is preferred, since its compiled functions are on the disk already.
     """
     here = Path(__file__).parent
-    # First: a name means here what it means where it was sent from, whatever else is installed under it.
+    # First on the path, so that shipped modules take precedence over installed ones.
     sys.path.insert(0, str(here / OWN))
     found = importlib.util.find_spec("kernelswarm")
     if found is None or found.origin is None or digest(Path(found.origin).parent) != (here / DIGEST).read_text():

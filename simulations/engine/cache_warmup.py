@@ -1,8 +1,7 @@
-"""A warm-up of the cache: compiles what its agents will call, so that their processes find it on the disk.
+"""Warm-up of the compilation cache, so that the agents' processes find compiled code on the disk.
 
-What compiles longest is the round, which holds no part's code, and the step of the learner. Where the round has not
-been compiled before, both are at once: the round in a process of its own, which warms the cache with a learner that
-takes no steps.
+The round, which contains no code of parts, and the learner's step take longest to compile. If the round is not compiled
+yet, both are compiled in parallel: a second process compiles the round with a learner that takes no steps.
 """
 
 from __future__ import annotations
@@ -43,27 +42,27 @@ from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.engine.block import AgentPlan
 from kernelswarm.simulations.engine.serial import SerialEngine
 
-# A call in a process of its own, beside this one, for what it leaves on the disk.
+# A call in a second process, for its effect on the disk.
 
 Argument = TypeVar("Argument")
 
 PATIENCE = 180.0
-"""Seconds after which a call that does not end is given up."""
+"""Seconds after which an unfinished call is abandoned."""
 
 
 @contextmanager
 def beside(function: Callable[[Argument], object], argument: Argument) -> Iterator[Callable[[], bool]]:
-    """Call a function in another process, which is ended where the block ends before it.
+    """Call a function in another process, which is terminated at the end of the block.
 
-    What the call prints, returns or raises is lost. The process does not read the script that this one runs, so that a
-    script needs no guard; a process that itself serves another one calls nothing.
+    Output, result and exceptions of the call are lost. The process does not import the main script, so the script needs
+    no guard. Child processes do not make such calls.
 
     Parameters
     ----------
     function : callable
-        A function of a module that is no script.
+        A function of an importable module.
     argument : object
-        What it is called with, of classes of such modules.
+        The argument, of a class in an importable module.
 
     Yields
     ------
@@ -98,17 +97,17 @@ def _call(function: Callable[[Argument], object], argument: Argument) -> None:
     function(argument)
 
 
-# A learner that never learns: it stands in for one whose step takes long to compile, while the round is compiled.
+# A learner without steps, for compiling the round before the learner's step is compiled.
 
 
-@numba.njit  # not kept on the disk: it is compiled as soon as it would be loaded
+@numba.njit  # not cached: compiling takes as long as loading
 def stay(given: StepArguments) -> float:
     """Take no step."""
     return 0.0
 
 
 class CompiledNoopLearner(CompiledExpansion):
-    """The bystander's functions for compiled rounds: evaluations by its kernel, and no step."""
+    """The compiled functions of a learner without steps."""
 
     step = staticmethod(stay)
 
@@ -129,11 +128,11 @@ class NoopLearner(Ogd):
 
 ROUNDS = 24
 MOST = 8
-"""Learners that are warmed up with: a network in which every node has its own differs in numbers, not in code."""
+"""Maximum number of learners for the warm-up: further ones differ in numbers, not in code."""
 
 
 class _Warmed:
-    """Samples near two points, so that a dictionary grows and is pruned within a few rounds."""
+    """Samples near two points, with which a dictionary grows and is pruned within a few rounds."""
 
     def __init__(self, inputs: int, targets: int) -> None:
         self._random = np.random.default_rng(0)
@@ -145,7 +144,7 @@ class _Warmed:
         """Return points (count, p) and targets (count, q)."""
         points = self._centers[self._random.integers(0, 2, count)] + 1e-3 * self._random.random((count, 1))
         targets = np.zeros((count, self._targets))
-        # Arrays that can be written and such that cannot are two types to the compiler, and both occur.
+        # Writable and read-only arrays are different types for the compiler, and both occur.
         points.flags.writeable = targets.flags.writeable = self._writeable = not self._writeable
         return points, targets
 
@@ -153,7 +152,7 @@ class _Warmed:
         return HeldOut(*self.draw(4))
 
     def state(self) -> dict[str, float]:
-        """Return nothing: it is never continued."""
+        """Return an empty state, which is never restored."""
         return {}
 
     def restore(self, state: dict[str, float]) -> None:
@@ -161,17 +160,18 @@ class _Warmed:
 
 
 def warm_cache(plans: Sequence[AgentPlan], apart: bool = True) -> None:
-    """Let two nodes of each learner of the network run some rounds on samples of no meaning.
+    """Run a few rounds with two nodes of each learner, on artificial samples.
 
-    Twenty processes that start at once would compile the same functions twenty times; after the warm-up they load
-    them. A user's own parts are left out: they may count their calls, or fail, and are to do so in the simulation.
+    Without the warm-up, twenty processes would compile the same functions twenty times. Users' parts are left out,
+    since they may count their calls or fail, which belongs to the simulation.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
         The network's agents.
     apart : bool
-        Whether the nodes will live in several processes, so that what carries their messages is compiled too.
+        Whether the nodes will be in several processes, so that functions for messages between processes are compiled
+        too.
     """
     compile_at_once(plans)
     kinds: dict[Learner, AgentPlan] = {}
@@ -184,9 +184,9 @@ def warm_cache(plans: Sequence[AgentPlan], apart: bool = True) -> None:
 
 
 def compile_at_once(plans: Sequence[AgentPlan]) -> None:
-    """Compile the round of the network beside the step of its learner, where the round has not been compiled before.
+    """Compile the round and the learner's step in parallel, if the round is not compiled yet.
 
-    Whatever keeps the other process from it, such as a single core, leaves the round to be compiled as it is called.
+    If a second process is impossible, for example on a single core, the round is compiled at its first call.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     plan = plans[0]
     learner, rule, ideal = plan.learner, plan.rule, plan.conditions is None
     if not hasattr(learner, "kernel") or fulfils(learner, FeatureLearner) or plan.sends_vectors:
-        return  # what these step by is compiled as soon as what would step in their place
+        return  # their steps compile as fast as those of the learner without steps
     if cores() < 2 or is_kept(round_of_evaluations(ideal)):
         return
     if not all(map(_travels, (learner, rule, plan.neighborhood, plan.conditions))):
@@ -215,7 +215,7 @@ def _compile_round(plan: AgentPlan) -> None:
 
 
 def _travels(part: object) -> bool:
-    """Tell whether a part is all ours, down to numbers and words: another process knows nothing else."""
+    """Tell whether a part and its nested parts are from kernelswarm, and so known to another process."""
     if isinstance(part, tuple | list):
         return all(map(_travels, part))
     if isinstance(part, dict):
@@ -234,7 +234,7 @@ def _ours(part: object) -> bool:
 
 
 def _stand_in(rule: AnyRule) -> Any:
-    """Return a protocol of ours whose nodes live through the rounds of a user's own."""
+    """Return a protocol of kernelswarm with the same kind of rounds as a user's protocol."""
     if isinstance(rule, ParameterRule):
         return Domkl() if rule.mixes else Diffusion()
     return Stacking() if fulfils(rule, StackedRule) else Consensus()
@@ -278,5 +278,5 @@ def _run(plan: AgentPlan, apart: bool) -> None:
     for _ in range(2):
         engine.report(network[0].source.held_out(0))
     engine.functions()
-    if plan.conditions is not None:  # what is in flight then is taken up in code of its own
+    if plan.conditions is not None:  # messages in flight have separate code
         engine.restore(engine.snapshot(), ROUNDS)

@@ -1,9 +1,9 @@
-"""Messages between blocks: gathered from a block's arrays and scattered to another's, a whole block at a time.
+"""Messages between blocks, gathered from the arrays of one block and scattered to the arrays of another.
 
-A message is float64 numbers: one record for each node that sends to other blocks. A record begins with the node's
-label, how many points it sends, at how many it sends values of its own, how many of the points are replayed, the number
-of addressees, and for each addressee its place among the neighbours and the length of the answer. Then come points, own
-values, dual variables, stamps and answers. One text writes and reads records.
+A message is an array of float64 with one record for each node that sends to other blocks. A record begins with the
+node's label, the number of its points, the number of points with own values, the number of replayed points, the number
+of addressees, and for each addressee its slot and the length of the answer. Points, own values, dual variables, stamps
+and answers follow. The same code writes and reads records.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.core.compiling import force_inline, njit_no_refcount
 
 SENDER, POINTS, OWN, REPLAYED, ADDRESSEES, ENTRIES = range(6)
-"""The first entries of a record, and how many they are."""
+"""The first entries of a record, and their number."""
 
 
 class _Boundary(NamedTuple):
-    """The nodes that send to other blocks, and over which edges."""
+    """The nodes that send to other blocks, and their edges."""
 
-    nodes: Integers  # (B,) their places
+    nodes: Integers  # (B,) places
     labels: Integers  # (B,)
-    begins: Integers  # (B + 1,) where the edges of each begin
-    slots: Integers  # the places of these neighbours among all
+    begins: Integers  # (B + 1,) start of each node's edges
+    slots: Integers  # slots of these neighbours
     edges: Integers
 
 
 class _Received(NamedTuple):
-    """The nodes of other blocks that send to these, and over which edges."""
+    """The nodes in other blocks that send to this block, and their edges."""
 
     labels: Integers  # (outside,) sorted
-    begins: Integers  # (outside + 1,) where the edges of each begin
-    edges: Integers  # by the place among the sender's neighbours, ABSENT where that is no node here
-    owners: Integers  # the places of these nodes
+    begins: Integers  # (outside + 1,) start of each node's edges
+    edges: Integers  # by slot of the sender, ABSENT for nodes outside this block
+    owners: Integers  # places of the receiving nodes
 
 
 class _Form(NamedTuple):
-    """What messages hold besides points."""
+    """The content of messages beside points."""
 
-    columns: int  # C, one more where row sums are sent, and one more where variances are
+    columns: int  # C, plus 1 with row sums, plus 1 with variances
     answers: bool
     own: bool
     duals: bool
@@ -64,12 +64,11 @@ class Crossing:
     Parameters
     ----------
     population : Population, VectorPopulation or StackedPopulation
-        The block's nodes; of the last, their mixture weights.
+        The block's nodes; for StackedPopulation, their mixture weights.
     boundary : sequence of (int, sequence of int)
-        The places of the agents with neighbours in other blocks, and the places of these among their neighbours.
+        The places of agents with neighbours in other blocks, and the slots of these neighbours.
     wanted : mapping of int to mapping of int to int
-        For each node in another block that sends to this one, by a place among its neighbours, the directed edge on
-        which the agent there receives.
+        For each sending node in another block, and for each of its slots, the receiving directed edge.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Crossing:
         self._packed = np.zeros((ENTRIES + 1) * len(places) + 4 * int(begins[-1]) + points + values)
 
     def gather(self) -> bytes:
-        """Return the last messages of the agents, or none if no neighbour is in another block."""
+        """Return the last messages of the agents; empty if no neighbour is in another block."""
         if not len(self._boundary.nodes):
             return b""
         population = self._population
@@ -114,7 +113,7 @@ class Crossing:
         return self._packed[:length].tobytes()
 
     def scatter(self, messages: Sequence[bytes]) -> None:
-        """Hand the agents what the other blocks sent."""
+        """Deliver the messages of the other blocks."""
         if messages:
             numbers, population = np.frombuffer(b"".join(messages)), self._population
             _scatter(numbers, self._received, self._form, population.links, population.flight())
@@ -124,7 +123,7 @@ def _integers(numbers: Sequence[int] | Integers) -> Integers:
     return np.array(numbers, dtype=np.int64)
 
 
-# A block of one node spends a few microseconds on its round: calls of numpy for each kind of number would double that.
+# The round of a block of one node takes a few microseconds; numpy calls for each kind of number would double that.
 
 
 @force_inline
@@ -145,7 +144,7 @@ def _passing_values(writes: bool) -> Compiled:
 
     @force_inline
     def pass_on(numbers: Array, at: int, part: Array, known: bool) -> int:
-        """Copy a part of a message, if it is ``known`` here; returns the place of the next number."""
+        """Copy a part of a message, if it is ``known`` here, and return the place of the next number."""
         packed = table(numbers, at, part.shape[0], part.shape[1])
         if writes:
             copy_matrix(part, packed)
@@ -165,7 +164,7 @@ def _passing_values(writes: bool) -> Compiled:
         variances: Array,
         known: bool,
     ) -> int:
-        """Copy values at points with the numbers sent beside them."""
+        """Copy values at points, with the accompanying numbers."""
         at = pass_on(numbers, at, rows_of(values, place, count), known)
         if form.columns > values.shape[2]:
             at = pass_on(numbers, at, table(row_sums, place, count, 1), known)
@@ -182,7 +181,7 @@ def _passing(writes: bool) -> Compiled:
 
     @njit_no_refcount
     def walk(numbers: Array, ends: Any, form: _Form, links: Links, flight: Flight) -> int:
-        """Pass from message to message; returns how many numbers there are."""
+        """Process all messages, and return the total number of values."""
         nodes, size, at, b = len(links.start) - 1, flight.values.shape[1], 0, 0
         while b < len(ends.labels) if writes else at < len(numbers):
             head, begin = line(numbers, at, ENTRIES), ends.begins[b]
@@ -203,7 +202,7 @@ def _passing(writes: bool) -> Compiled:
                         flight.samples[node], flight.evaluated[node] = points - int(head[REPLAYED]), own
             to = table(numbers, at + ENTRIES, addressees, 2)
             at += ENTRIES + 2 * addressees
-            for k in range(points):  # on ideal links those of a node lie behind those of other rounds
+            for k in range(points):  # on ideal links, a node's points follow those of other rounds
                 for d in range(flight.points.shape[2]):
                     if writes:
                         numbers[at + d] = flight.points[node, k, d]
@@ -244,7 +243,7 @@ def _passing(writes: bool) -> Compiled:
                             flight.answered[edge] = int(numbers[at_stamps + 1 + k])
                             if form.answers:
                                 flight.answered_points[edge] = length
-                        else:  # answers lie closer
+                        else:  # answers are stored compactly
                             owner = ends.owners[received]
                             place = links.start[owner] * size
                             place += (edge - links.start[owner]) * flight.evaluated[owner]
@@ -259,11 +258,11 @@ def _passing(writes: bool) -> Compiled:
 _gather, _scatter = _passing(writes=True), _passing(writes=False)
 
 
-# Messages with cells between blocks: a row has the sender's label, the place of the receiver, and a cell.
+# Messages with cells between blocks: each row has the sender's label, the receiver's place, and a cell.
 
 
 class SummaryCrossing:
-    """The messages between a population whose cells travel and other blocks.
+    """The messages between a population that sends cells and other blocks.
 
     Parameters
     ----------
@@ -290,7 +289,7 @@ class SummaryCrossing:
         return np.array(rows, dtype=np.float64).tobytes()
 
     def scatter(self, messages: Sequence[bytes]) -> None:
-        """Hand the nodes what the other blocks sent."""
+        """Deliver the messages of the other blocks."""
         for row in np.frombuffer(b"".join(messages)).reshape(-1, self._width):
             edge = self._wanted.get(int(row[0]), {}).get(int(row[1]))
             if edge is not None:
@@ -298,17 +297,17 @@ class SummaryCrossing:
                 mail.received[edge], mail.arrived[edge] = row[2:], True
 
 
-# Strings of bytes that travel as one between blocks, and back, bit for bit.
+# Joining byte strings into one message, and splitting it again.
 
 
 def joined(parts: Sequence[bytes]) -> bytes:
-    """Write some strings of bytes behind the lengths of all of them."""
+    """Join byte strings, preceded by their lengths."""
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
     return b"".join([lengths.tobytes(), *parts])
 
 
 def parted(message: bytes, count: int) -> list[bytes]:
-    """Undo :func:`joined` of so many strings."""
+    """Undo :func:`joined` of ``count`` strings."""
     found, begin = [], 8 * count
     for length in np.frombuffer(message[:begin], dtype=np.int64).tolist():
         found.append(message[begin : begin + length])
@@ -323,7 +322,7 @@ def with_bands(message: bytes, bands: Mapping[int, Array]) -> bytes:
 
 
 def without_bands(message: bytes) -> tuple[bytes, dict[int, Array]]:
-    """Undo :func:`with_bands`; nothing was written behind an empty message."""
+    """Undo :func:`with_bands`; an empty message has no bands."""
     if not message:
         return b"", {}
     numbers = np.frombuffer(message)
@@ -333,9 +332,8 @@ def without_bands(message: bytes) -> tuple[bytes, dict[int, Array]]:
     return rest, {int(row[0]): row[1:].reshape(-1, 2) for row in rows}
 
 
-# Messages between blocks whose nodes have copies of their learner: gathered and scattered.
-#
-# A message holds the messages of all copies, and last the copies' shares.
+# Messages between blocks whose nodes have several copies of their learner.  A message contains the messages of all
+# copies, and then the mixture weights.
 
 
 class StackedCrossing:
@@ -363,11 +361,11 @@ class StackedCrossing:
         self._parts = [Crossing(each, boundary, wanted) for each in parts]
 
     def gather(self) -> bytes:
-        """Return the last messages of the nodes, or none if no other block receives them."""
+        """Return the last messages of the nodes; empty if no other block receives them."""
         return joined([each.gather() for each in self._parts]) if self._sends else b""
 
     def scatter(self, messages: Sequence[bytes]) -> None:
-        """Hand the nodes what the other blocks sent."""
+        """Deliver the messages of the other blocks."""
         parts = [parted(message, len(self._parts)) for message in messages if message]
         for each, received in zip(self._parts, zip(*parts, strict=True), strict=False):
             each.scatter(received)

@@ -1,4 +1,4 @@
-"""The contract of a backend: where agents are held and how their rounds are run."""
+"""The contract of a backend, which hosts agents and runs their rounds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Snapshots = dict[int, Snapshot]
 
 
 class Pace(NamedTuple):
-    """The nodes of a process, and the seconds of their round there, without waiting for others."""
+    """The nodes of a process, and the seconds of its round without waiting for other processes."""
 
     nodes: tuple[int, ...]
     seconds: float
 
 
 class Paces(NamedTuple):
-    """The slowest processes in the last rounds, the median of all processes' seconds a round, and their number."""
+    """The slowest processes in the last rounds, the median seconds per round over all processes, and their number."""
 
     slowest: tuple[Pace, ...]
     median: float
@@ -31,7 +31,7 @@ class Paces(NamedTuple):
 
 
 class EngineError(RuntimeError):
-    """Agents or their process failed; names the nodes, the round and the cause."""
+    """Agents or their process failed; the message names the nodes, the round and the cause."""
 
     def __init__(self, nodes: tuple[int, ...], round: int, cause: str) -> None:
         super().__init__(nodes, round, cause)
@@ -45,7 +45,7 @@ class EngineError(RuntimeError):
 
 
 class LostError(EngineError):
-    """A process that hosts agents died or hangs, without a known fault of the agents: another may succeed."""
+    """A process with agents died or hangs without a known fault of the agents, so that a new process may succeed."""
 
 
 class Engine(Protocol):
@@ -57,19 +57,19 @@ class Engine(Protocol):
         Raises
         ------
         DivergenceError
-            When a node's iteration grows without bound.
+            A node's iteration grows without bound.
         EngineError
-            When an agent raises.
+            An agent raises an exception.
         LostError
-            When a process that hosts agents dies or hangs.
+            A process with agents dies or hangs.
         """
         ...
 
     def report(self, pooled: HeldOut) -> Report:
         """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels.
 
-        Means over rounds, such as the progressive risk, begin anew with the first round after a report or snapshot: two
-        reports in a row are the same.
+        Means over rounds, such as the progressive risk, begin with the first round after a report or snapshot, so two
+        consecutive reports are equal.
         """
         ...
 
@@ -78,11 +78,11 @@ class Engine(Protocol):
         ...
 
     def snapshot(self) -> Snapshots:
-        """Copy what all agents are, by their labels."""
+        """Return copies of all agents' states, by label."""
         ...
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
-        """Restore the agents, before their first round, from snapshots that were taken after so many rounds."""
+        """Restore the agents, before their first round, from snapshots taken after ``round`` rounds."""
         ...
 
     def paces(self) -> Paces | None:
@@ -99,22 +99,22 @@ class Backend(Protocol):
 
     @property
     def restarts(self) -> int:
-        """How often in a row, without a checkpoint, lost processes are replaced before the run ends."""
+        """Maximum number of successive replacements of lost processes without a new checkpoint."""
         ...
 
     @property
     def elsewhere(self) -> bool:
-        """Whether agents may be on other machines, whose memory is not known here."""
+        """Whether agents may be on other machines, whose memory is unknown here."""
         ...
 
     def kept(self) -> AbstractContextManager[None]:
-        """Keep processes that :meth:`start` starts, for further starts inside."""
+        """Keep the processes of :meth:`start` for further starts inside the context."""
         ...
 
     def start(
         self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]
     ) -> AbstractContextManager[Engine]:
-        """Make the agents and prime the network; leaving the context ends everything that was started.
+        """Create the agents and prime the network; at the end of the context, all processes end.
 
         ``tell(phase, done, total)`` is called with the progress of a slow start.
         """
@@ -123,14 +123,14 @@ class Backend(Protocol):
 
 @runtime_checkable
 class BoundedBackend(Protocol):
-    """A backend with needs of its own on this machine, which it can check before anything is compiled."""
+    """A backend with requirements on this machine, which are checked before compilation."""
 
     def require_room(self, plans: Sequence[AgentPlan]) -> None:
-        """Refuse agents for which there is no room; raises InputError."""
+        """Raise an InputError if there is no room for the agents."""
         ...
 
 
-# The round, written once: what every backend does, eagerly or as a graph of bound calls.
+# The round of all backends, executed directly or as a graph of bound calls.
 
 Message = TypeVar("Message")
 
@@ -138,7 +138,7 @@ Message = TypeVar("Message")
 def advance(
     steps: Sequence[Callable[..., Message]], neighbors: Sequence[Sequence[int]], outgoing: Sequence[object]
 ) -> list[Message]:
-    """Run one round of every block with the messages that its neighbour blocks sent in the round before.
+    """Run one round of every block with the previous messages of its neighbour blocks.
 
     Parameters
     ----------
@@ -147,18 +147,18 @@ def advance(
     neighbors : sequence of sequence of int
         The places of the blocks that send to each block.
     outgoing : sequence
-        Each block's messages of the round before: an array, a reference to one, or a node of a graph of calls.
+        The previous messages of each block: an array, a reference to an array, or a node of a graph of calls.
 
     Returns
     -------
     list
-        Each block's messages of this round, or what its step returns in their place.
+        The messages of each block in this round, or the return value of its step.
     """
     return [step(*[outgoing[other] for other in others]) for step, others in zip(steps, neighbors, strict=True)]
 
 
 def block_neighbors(blocks: Sequence[Sequence[AgentPlan]]) -> list[list[int]]:
-    """Find, for each block of agents, the places of the other blocks that send to it."""
+    """Return, for each block of agents, the places of the other blocks that send to it."""
     home = {plan.neighborhood.node: place for place, block in enumerate(blocks) for plan in block}
     senders: list[list[int]] = []
     for place, block in enumerate(blocks):

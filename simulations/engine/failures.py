@@ -1,4 +1,4 @@
-"""The facts about an exception of an agent or of a user's own part: the node, the part, and the cause."""
+"""Descriptions of exceptions of agents and users' parts: the node, the part and the cause."""
 
 import sysconfig
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from kernelswarm.simulations.experiment.registry import part_name
 
 
 class Asked:
-    """The boundary to a part that may be a user's own: its exceptions before anything starts become InputError.
+    """A context that turns exceptions of a possibly user-defined part into InputError, before anything starts.
 
-    A ValueError is a refusal, and its words are the part's own; a `RefusedKey` says which key it is about. Anything
-    else is a mistake in the part's code, and is named with its place.
+    The text of a ValueError is the part's own message; a `RefusedKey` names the key. Other exceptions are mistakes in
+    the part's code, and are reported with their place.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Asked:
     part : object
         The part.
     joint : str
-        The text between the key and a refusal by a part of kernelswarm: a point where the refusal begins with a key.
+        The text between the key and the message of kernelswarm's part: a point if the message begins with a key.
     note : str
-        A further text for the reader of a refusal.
+        An additional text of the message.
     """
 
     def __init__(self, key: str, part: object, joint: str = ": ", note: str = "") -> None:
@@ -54,7 +54,7 @@ class Asked:
             joint = ": " if is_own(type(self._part)) else self._joint
             raise InputError(f"{self._key}{joint}{error}{self._note}") from error
         if not is_own(type(self._part)):
-            return  # a mistake of kernelswarm's is not the user's to correct
+            return  # an error of kernelswarm itself
         raise InputError(
             f'{self._key}.name = "{part_name(self._part)}" raised {describe(error)}: correct the part, or refuse what '
             "it cannot work with by a ValueError that says why"
@@ -62,12 +62,12 @@ class Asked:
 
 
 class Sent:
-    """The boundary to another process: a part that cannot be sent there leaves as InputError, with its key.
+    """A context for sending plans to another process; a part that cannot be sent becomes an InputError with its key.
 
     Parameters
     ----------
     plans : sequence of AgentPlan
-        What is sent.
+        The plans to send.
     """
 
     def __init__(self, plans: Sequence[AgentPlan]) -> None:
@@ -83,7 +83,7 @@ class Sent:
         if pickler is None:
             return
         for plan in self._plans:
-            source = getattr(plan.source, "given", plan.source)  # the user's own, without what checks it
+            source = getattr(plan.source, "given", plan.source)  # the user's source inside the checking one
             for key, part in (("learner", plan.learner), ("protocol", plan.rule), ("stream", source)):
                 try:
                     pickler.dumps(part)
@@ -96,17 +96,17 @@ class Sent:
 
 
 UNSENT = (TypeError, AttributeError)
-"""What picklers raise of objects that they cannot write."""
+"""Exceptions of picklers for unpicklable objects."""
 
 
 def node_at_work(trace: TracebackType | None) -> int | None:
-    """Return the label of the agent at its turn, from the stack: rounds need not keep track of it."""
+    """Return the label of the active agent, found on the stack, so that rounds need not record it."""
     at_work = [frame.f_locals.get(name) for frame, _ in walk_tb(trace) for name in ("self", "agent")]
     return next((found.node for found in at_work if isinstance(found, Node)), None)
 
 
 def line_at_work(frame: FrameType) -> str:
-    """Return the current line of a thread: the innermost one outside Python's own modules."""
+    """Return the current line of a thread: the innermost line outside the standard library."""
     inside = Path(sysconfig.get_path("stdlib"))
     trace = [(each, line) for each, line in walk_stack(frame)]
     own = [place for place in trace if inside not in Path(place[0].f_code.co_filename).parents]

@@ -1,4 +1,4 @@
-"""A backend's process with its block of agents, independent of the library that carries the messages."""
+"""A backend's process with its block of agents, independent of the message library."""
 
 import os
 import sys
@@ -22,17 +22,18 @@ from kernelswarm.simulations.engine.measure import Report
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions
 
 NOTHING = b"-"
-"""The message of a block with nothing to say, and of a round that is not run; not empty, or Ray would wait for ever
-for it to come from another machine."""
+"""The message of a block without messages, or of a skipped round. It is not empty, since Ray would wait forever for
+empty messages from another machine.
+"""
 
 
 class HostError(RuntimeError):
-    """An exception in a block of agents; :meth:`Host.whereabouts` says which."""
+    """An exception in a block of agents, described by :meth:`Host.whereabouts`."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception in a block of agents: the node at work, if one was, the round it was in, and what happened."""
+    """An exception in a block of agents: the active node, if any, the round, and the description."""
 
     node: int | None
     round: int
@@ -43,7 +44,7 @@ class Failure:
 class Whereabouts:
     """The state of a host: its present or last round, its current line, and its failure, if any.
 
-    Rounds that only prime the network are round 0.
+    Rounds that prime the network count as round 0.
     """
 
     round: int
@@ -52,26 +53,26 @@ class Whereabouts:
 
 
 class Loaded(NamedTuple):
-    """The process of a host: its number and its niceness."""
+    """The process of a host: its id and its niceness."""
 
     process: int
     niceness: int
 
 
 class Host:
-    """One block of agents that runs rounds on demand, the messages between blocks being bytes.
+    """One block of agents that runs rounds on demand, with byte strings as messages between blocks.
 
-    An execution is one call of :meth:`send` with the number of rounds to live, then calls of :meth:`advance`, one for
-    each round but the last, and one of :meth:`finish`. There may be more calls than rounds to live: those beyond pass
-    empty messages on. Between executions the messages in flight stay in the block.
+    An execution is one call of :meth:`send` with the number of rounds, then calls of :meth:`advance`, one for each
+    round except the last, and one call of :meth:`finish`. Calls beyond the number of rounds pass empty messages.
+    Between executions, the messages in flight stay in the block.
 
-    An exception of an agent ends the host's rounds and is kept for :meth:`whereabouts`. It is not raised here:
-    libraries that carry exceptions lose some of them, such as classes that cannot be pickled.
+    An exception of an agent ends the host's rounds and is stored for :meth:`whereabouts`. It is not raised here, since
+    message libraries lose some exceptions, for example those of unpicklable classes.
 
     Parameters
     ----------
     search_path : sequence of str
-        Where the driver looks for modules: a user's own parts may come from there.
+        The driver's module search path, which may contain users' parts.
     """
 
     def __init__(self, search_path: Sequence[str] = ()) -> None:
@@ -83,15 +84,15 @@ class Host:
         self.find_modules(search_path)
 
     def find_modules(self, search_path: Sequence[str]) -> None:
-        """Add the places where the driver looks for modules."""
+        """Add the driver's module search path."""
         sys.path.extend(place for place in search_path if place not in sys.path)
 
     def load(self, plans: Sequence[AgentPlan], core: int | None = None) -> Loaded:
-        """Make a block's agents, in place of earlier ones, and return the identity of this process.
+        """Create a block's agents in place of earlier ones, and return the identity of this process.
 
-        ``core`` is the one among this machine's cores, counted around, on which the process stays; None lets it move.
+        The process is pinned to ``core``, taken modulo the number of cores; None means no pinning.
         """
-        # With more threads a product of matrices would add up in another order than in the driver.
+        # With more threads, matrix products would have another order of summation than in the driver.
         threadpool_limits(1)
         self._stay(core)
         self._block, self._failure = None, None
@@ -102,7 +103,7 @@ class Host:
         raise HostError("the agents cannot be made")
 
     def send(self, rounds: int) -> bytes:
-        """Start an execution of so many rounds with the messages of the round before."""
+        """Start an execution of ``rounds`` rounds, and return the messages of the previous round."""
         self._left = rounds if self._failure is None else 0
         self._work.seconds = 0.0
         with self._work:
@@ -120,14 +121,14 @@ class Host:
         return NOTHING
 
     def finish(self, *incoming: bytes) -> tuple[int, float]:
-        """Run all rounds that are left: one, or any number when no other block sends to this one.
+        """Run all remaining rounds: one, or any number if no other block sends to this block.
 
         Returns
         -------
         int
-            All the rounds run by now, those included that primed the network; -1 after a failure.
+            Number of finished rounds, including the rounds that prime the network; -1 after a failure.
         float
-            The seconds that the agents were at work in this execution, without waiting for others.
+            Working seconds of this execution, without waiting for other blocks.
         """
         while self._left:
             self.advance(*incoming)
@@ -150,7 +151,7 @@ class Host:
         raise HostError("the agents cannot be copied")
 
     def restore(self, snapshots: Mapping[int, Snapshot], round: int) -> None:
-        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        """Restore the agents, before their first round, from snapshots taken after ``round`` rounds."""
         with self._work:
             self.block.restore(snapshots)
             self._done = round + PRIMING
@@ -158,15 +159,15 @@ class Host:
         raise HostError("the agents cannot be restored")
 
     def semaphores(self) -> list[Path]:
-        """List the semaphores that this process has open."""
+        """List the open semaphores of this process."""
         return shared_memory.opened()
 
     def remove_semaphores(self) -> None:
-        """Remove the semaphores that this process has open; it can go on using them."""
+        """Remove the open semaphores of this process, which can still use them."""
         shared_memory.remove(shared_memory.opened())
 
     def whereabouts(self) -> Whereabouts:
-        """Tell where the host is; works while a round is run in another thread."""
+        """Return the state of the host, also during a round in another thread."""
         return Whereabouts(self._round(), self._work.line(), self._failure)
 
     @property
@@ -191,18 +192,18 @@ class Host:
 
 
 class _Work:
-    """Agents at work: says so, adds up how long, and keeps what goes wrong.
+    """A context for the agents' work, which measures its time and stores its failure.
 
-    Not the host itself, since Ray wraps every method of the class that becomes an actor.
+    It is separate from the host, since Ray wraps every method of an actor's class.
     """
 
     def __init__(self, fail: Callable[[BaseException, TracebackType | None], None]) -> None:
         self.seconds = self._began = 0.0
-        self._thread: int | None = None  # that is at work
+        self._thread: int | None = None  # the working thread
         self._fail = fail
 
     def line(self) -> str | None:
-        """Return the line of Python at work now, asked from another thread, or None if there is none."""
+        """Return the current line of the working thread, or None; called from another thread."""
         frame = None if self._thread is None else sys._current_frames().get(self._thread)
         return None if frame is None else line_at_work(frame)
 

@@ -85,7 +85,7 @@ def refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
 
 
 def _refuse_incomplete(learner: Learner, plan: AgentPlan) -> None:
-    """Refuse a learner of the user's own whose functions lack what a run asks of them."""
+    """Raise an error if a user's learner returns functions without a method that the run needs."""
     function = learner.function(learner.init(plan.inputs, plan.outputs))
     wanted = [name for name in vars(Function) if not name.startswith("_")]
     wanted += ["coefficients", "features", "shrunk"] if isinstance(learner, LinearInFeatures) else []
@@ -220,10 +220,10 @@ FAILING = {
 
 
 def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
-    """Refuse learners that know no variance, and links and nodes that change values, where variances travel.
+    """Raise an error for unsuited learners, links and nodes if messages contain variances.
 
-    The variance of a late or repeated message is right. That of a rounded, noisy or clipped one is not, nor that of a
-    faulty node.
+    Learners must know a variance, and values must arrive unchanged. The variance of a late or repeated message is
+    correct, but not the variance of a rounded, noisy or clipped message, or of a faulty node.
 
     Raises
     ------
@@ -258,7 +258,7 @@ def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
 
 
 def refuse_failing(rule: AnyRule, conditions: Conditions) -> None:
-    """Refuse links, edges and nodes that may fail, where messages travel over a spanning tree.
+    """Raise an error for links, edges and nodes that may fail if messages use a spanning tree.
 
     Raises
     ------
@@ -282,10 +282,10 @@ def refuse_failing(rule: AnyRule, conditions: Conditions) -> None:
 
 
 def refuse_silent(plan: AgentPlan) -> None:
-    """Refuse messages in some rounds only where links hold others back, or where ADMM has to make up for lost ones.
+    """Raise an error for messages in some rounds only, with a trigger or with ADMM on unreliable links.
 
-    A trigger compares a vector with the newest, which may not have been sent. Duals from sums count messages of each
-    round.
+    A trigger compares a vector with the newest one, which may not have been sent. Duals computed from sums count the
+    messages of each round.
 
     Raises
     ------
@@ -306,12 +306,12 @@ def refuse_silent(plan: AgentPlan) -> None:
 
 
 def refuse_coarse(plans: Sequence[AgentPlan]) -> None:
-    """Refuse fewer bits than a protocol needs that sends on rounded numbers.
+    """Raise an error for too few bits if a protocol forwards rounded numbers.
 
     Raises
     ------
     InputError
-        Names the key, the protocol and the least number.
+        The message names the key, the protocol and the minimum number.
     """
     plan = plans[0]
     least = least_bits_of(plan.rule)

@@ -1,4 +1,4 @@
-"""The measurements of nodes: risks and errors on their own distributions and on the pooled one."""
+"""The evaluation of nodes: risks and errors on their own and on pooled held-out data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +19,10 @@ BYTES = 8
 """Bytes of a scalar that is sent unrounded: float64."""
 
 AT_ONCE = 64
-"""Nodes that are measured together: their values stay in the processor's cache."""
+"""Number of nodes evaluated together, so that their values stay in the processor's cache."""
 
 Evaluated = tuple[tuple[int, NodeSource], ...]
-"""The nodes, with their streams, on whose held-out data a function is measured."""
+"""The nodes, with their sources, on whose held-out data a function is evaluated."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,27 @@ class Report:
     nodes : Integers
         The nodes' labels, (V,).
     figures : dict of str to Array
-        The columns of ``nodes.parquet`` beside the round and the node, each (V,).
+        The columns of ``nodes.parquet`` except round and node, (V,) each.
     degrees : Integers
-        The number of directed edges of each node, (V,); 0 where the protocol sends nothing.
+        The number of directed edges of each node, (V,); 0 if the protocol sends nothing.
     edges : dict of str to Array
         The columns of ``edges.parquet`` of these edges, in the order of the nodes, each (E,): ``target``, the mean
-        ``constraint`` value since the last report, ``tolerance``, ``dual`` and ``violation``, and, with a defence that
-        may leave neighbours out, ``trust``, the weight of each.
+        ``constraint`` value since the last report, ``tolerance``, ``dual`` and ``violation``, and, for robust
+        protocols, ``trust``, the weight of each neighbour.
     common : Array
         The functions' values at the pooled points, (V, n, C).
     unchanged : Array
-        Whether each function is still that of the first round: its weights, if any, and its values are all as then.
+        Whether each function has not changed since the first round, by its weights, if any, and its values.
     compression_budgets : Array
         The largest errors of the next compressions in the Hilbert norm, (V,); 0 for learners that do not compress.
     remedies : list of str
-        The keys to lower where a function grows without bound.
+        The remedies for functions that grow without bound.
     traffic : Integers or None
-        On unreliable links, counts of the messages of the whole run, (E, 4): those sent to each neighbour, and those
-        from it that were delivered, lost, and dropped as too old.
+        On unreliable links, message counts of the whole run, (E, 4): sent to each neighbour; delivered, lost, and
+        dropped as too old from each neighbour.
     inside : list of Array
-        Of nodes with bands, for each node the values at its own held-out points, and 1 where the target lies in the
-        band, 0 elsewhere, (2, n, C); NaN where it has no band.
+        For each node with a band, (2, n, C): the values at its own held-out points, and 1 if the target lies in the
+        band, else 0; NaN without a band.
     """
 
     nodes: Integers
@@ -71,7 +71,7 @@ class Report:
 
 def joined(parts: Sequence[Report]) -> Report:
     """Join reports into one, in sorted order of the labels."""
-    if len(parts) == 1:  # the values in that of a large network take a fifth of its memory
+    if len(parts) == 1:  # the values of a large network take a fifth of its memory
         return parts[0]
 
     def together(name: str) -> AnyArray:
@@ -95,22 +95,22 @@ def joined(parts: Sequence[Report]) -> Report:
 
 
 def measure(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> Report:
-    """Measure each agent's function on the held-out data of each node it stands for, and on pooled data.
+    """Evaluate each agent's function on the held-out data of each node it represents, and on pooled data.
 
-    The agents have one protocol, and come in sorted order of their labels. Their sums stay as they are.
+    The agents have one protocol, and are sorted by label. Their sums do not change.
     """
     (pooled,) = writeable([pooled])
     common = _at_common_points(agents, pooled.points)
     pieces = [slice(start, start + AT_ONCE) for start in range(0, len(agents), AT_ONCE)]
     whole = joined([_measured(agents[some], evaluated[some], pooled, common[some]) for some in pieces])
-    if len(agents) == 1:  # which may stand for many nodes
+    if len(agents) == 1:  # one agent may represent many nodes
         common = np.broadcast_to(common, (len(whole.nodes), *common.shape[1:]))
     return replace(whole, common=common)
 
 
 def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Array) -> Report:
-    """Measure some agents, with their values at the pooled points; the report is without these."""
-    times = [len(nodes) for nodes in evaluated]  # the nodes whose data each agent is measured on
+    """Evaluate some agents, given their values at the pooled points; the report leaves these out."""
+    times = [len(nodes) for nodes in evaluated]  # numbers of nodes whose data each agent is evaluated on
     of_node = np.repeat(np.arange(len(agents)), times)
     each = [agents[place] for place in of_node.tolist()]
     samples = _samples_of_each(agents, evaluated)
@@ -153,8 +153,10 @@ def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: He
 
 
 def _samples_of_each(agents: Sequence[Node], evaluated: Sequence[Evaluated]) -> Integers:
-    """Return how many samples each node has had: those of an agent that stands for several are shared out evenly among
-    its nodes with data."""
+    """Return the number of samples of each node.
+
+    The samples of an agent that represents several nodes are divided evenly among its nodes with data.
+    """
     found: list[int] = []
     for agent, nodes in zip(agents, evaluated, strict=True):
         drawing = [len(nodes) == 1 or not isinstance(source, NoSamples) for _, source in nodes]
@@ -185,7 +187,7 @@ def _at_common_points(agents: Sequence[Node], points: Array) -> Array:
 def _unchanged(agents: Sequence[Node], common: Array) -> Booleans:
     """Tell which functions have not changed since the first round, (V,), by values at the pooled points and weights.
 
-    Weights alone do not say it: an intercept is none of them.
+    Weights alone are not sufficient, since they exclude the intercept.
     """
     starts = np.array([getattr(agent.learner, "start", 0.0) for agent in agents])
     found: Booleans = (common == starts[:, np.newaxis, np.newaxis]).all(axis=(1, 2))

@@ -1,8 +1,7 @@
-"""The names of the arrays in ``models.npz``: every function's own, with its node's label, and the dual variables.
+"""Names of the arrays in ``models.npz``: the functions' arrays with their nodes' labels, and dual variables.
 
-Where a node knows how certain its function is, the arrays of that stand beside, with names that begin with
-``posterior_``, and where it keeps a conformal band, ``conformal_band_<node>``. They are no part of the functions, nor
-of their digest.
+Posteriors of functions have names that begin with ``posterior_``, and conformal bands are ``conformal_band_<node>``.
+These arrays are not part of the functions or their digest.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ _NAME = re.compile(r"(?!dual_)(\w+)_(-?\d+)")
 class LearnedFunction(NamedTuple):
     """A node's result after the last round.
 
-    Its function's arrays, its dual variables (deg,) if any, and the arrays of its variance and of its conformal band.
+    The arrays of its function, its dual variables (deg,) if any, and the arrays of its variance and its conformal band.
     """
 
     arrays: dict[str, Array]

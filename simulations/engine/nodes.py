@@ -1,4 +1,4 @@
-"""The nodes of the network and the nodes of the data: by their names, or by places where one side has no others."""
+"""Matching of the network's nodes and the data's nodes, by name or by place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kernelswarm.simulations.data.dealing import OtherNodesError
 from kernelswarm.simulations.data.faulty import among_others, with_faults
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 
-# Keys of an experiment that list nodes: as they are written, by labels or names, and as they are run, by labels.
+# Keys of an experiment that list nodes: labels or names in the file, and labels in a run.
 
 Nodes = tuple[Name, ...]
 
@@ -36,14 +36,14 @@ def lists_nodes(experiment: Experiment) -> bool:
 
 
 def with_labels(experiment: Experiment, names: Mapping[int, Name]) -> Experiment:
-    """Return the experiment with labels of the network for all nodes that its keys list.
+    """Return the experiment with network labels in all keys that list nodes.
 
-    A number is a label; where no node has it, and for text, it is a name.
+    A number is a label, or a name if no node has this label; text is a name.
 
     Parameters
     ----------
     experiment : Experiment
-        Returned unchanged where it lists none.
+        The experiment, which is returned unchanged if it lists no nodes.
     names : mapping of int to name
         The name of each label of the network.
 
@@ -66,7 +66,7 @@ def with_labels(experiment: Experiment, names: Mapping[int, Name]) -> Experiment
 
 
 def with_names(experiment: Experiment, names: Mapping[int, Name]) -> Experiment:
-    """Undo `with_labels` for a file: return the experiment with nodes' own names, as text, where they have some."""
+    """Undo `with_labels` for a file: return the experiment with nodes' names, as text, if there are any."""
 
     def called(nodes: Nodes, path: str) -> Nodes:
         return tuple(node if names[int(node)] == node else str(names[int(node)]) for node in nodes)
@@ -85,18 +85,18 @@ def _with_nodes(experiment: Experiment, changed: Callable[[Nodes, str], Nodes]) 
     return replace(experiment, overrides=overrides, faults=faults, clock=joining)
 
 
-# Nodes of a network that have no data: the others' stream opened for all of them.
+# Nodes without data: a stream of the other nodes is extended to all nodes.
 
 
 def without_data(experiment: Experiment) -> list[Name]:
-    """Return the nodes with ``data = false`` in tables ``[[node]]``, as they are written."""
+    """Return the nodes with ``data = false`` in tables ``[[node]]``, as written in the file."""
     return [node for override in experiment.overrides if not override.data for node in override.nodes]
 
 
 def by_name(experiment: Experiment, adjacency: Adjacency) -> Experiment:
-    """Return the experiment with the own names of the nodes without data, where the network has some.
+    """Return the experiment with the names of the nodes without data, if the network has names.
 
-    Pairing may number the nodes anew, in the order of the data's names: a label then means another node.
+    Matching may renumber the nodes in the order of the data's names, so that labels change their meaning.
 
     Raises
     ------
@@ -142,9 +142,9 @@ def places_without_data(experiment: Experiment, adjacency: Adjacency) -> list[in
 def opened_for_all(
     places: Sequence[int], adjacency: Adjacency, opened: Callable[[int, Array | None], Source]
 ) -> Source:
-    """Open a stream for the nodes that have data, and return it with those among them that have none.
+    """Open a stream for the nodes with data, and extend it by the nodes without data.
 
-    Where the data name their nodes and the network's have names too, all are in the order of these names.
+    If both the data and the network name their nodes, all nodes are in the order of these names.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def opened_for_all(
 
 
 def refuse_rows(adjacency: Adjacency, places: Sequence[int], named: Sequence[Name]) -> None:
-    """Refuse data with rows of nodes that have ``data = false``, also where they write its name otherwise."""
+    """Raise an error for rows of nodes with ``data = false``, also with another spelling of the name."""
     others = {as_key(name) for name in _called(adjacency, range(adjacency.number_of_nodes()))}
     without = _called(adjacency, places)
     others -= set(map(as_key, without))
@@ -215,11 +215,11 @@ def _named(described: AnyArray, others: Sequence[Name], order: AnyArray | None) 
 def paired(
     adjacency: Adjacency, opened: Callable[[Adjacency], Source], without: Collection[int] = ()
 ) -> tuple[Adjacency, Source]:
-    """Open the stream for a network and give each node its name.
+    """Open the stream for a network, and match the nodes of both.
 
-    Where graph and data have the same names, as text or as numbers, each node has the data of its name, and the
-    network's nodes are in the order of the data's. Where the numbers of one side are 0 to V - 1, they are places and
-    no names: nodes are then paired in their order. Where the data name no nodes, the names are the graph's.
+    If graph and data have the same names, as text or as numbers, each node gets the data of its name, and the network's
+    nodes are sorted like the data's. If the nodes of one side are the numbers 0 to V - 1, these are places, and nodes
+    are matched in order. If the data do not name their nodes, the graph's names are used.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def paired(
     opened : callable
         Opens the stream for a network.
     without : collection of int
-        The places of nodes that have no data.
+        The places of nodes without data.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def paired(
     Raises
     ------
     InputError
-        The stream is refused, graph and data name different nodes, or the data have a column for each node.
+        The stream is invalid, graph and data name different nodes, or the data have a column for each node.
     """
     source = _opened(adjacency, opened, without)
     described = source.description.nodes
@@ -267,7 +267,7 @@ def paired(
 
 
 def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source], without: Collection[int]) -> Source:
-    """Open the stream; where data and network name different numbers of nodes, the refusal lists the differences."""
+    """Open the stream; if data and network have different numbers of names, the error lists the differences."""
     try:
         return opened(adjacency)
     except InputError as refusal:
@@ -280,7 +280,7 @@ def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source], without
 
 
 def _in_words(adjacency: Adjacency, names: list[Name]) -> str:
-    """Return a sentence on nodes that have the data of a name by order alone, with the first three and the last."""
+    """Return a sentence on nodes that were matched with names by order alone, with the first three and the last."""
     pairs = [f"{label} is {name}" for label, name in zip(adjacency.labels.tolist(), names, strict=True)]
     shown_ones = [*pairs[:3], *(["..."] if len(pairs) > 4 else []), *pairs[max(3, len(pairs) - 1) :]]
     kinds = "increasing" if as_numbers(names) is not None else "alphabetical"
@@ -289,7 +289,7 @@ def _in_words(adjacency: Adjacency, names: list[Name]) -> str:
 
 
 def _order(adjacency: Adjacency, names: list[Name]) -> list[int] | None:
-    """Return the places in the network of the nodes that the data name, None by place; InputError for other names."""
+    """Return the network's places of the nodes named by the data, or None for matching by place."""
     labels, own = adjacency.labels.tolist(), adjacency.names
     numbered = _is_numbered(adjacency)
     places = list(range(len(labels)))
@@ -349,12 +349,12 @@ def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
 
 
 def _is_numbered(adjacency: Adjacency) -> bool:
-    """Tell whether nodes have names alone, so that their numbers have no meaning."""
+    """Tell whether nodes are known by names only, so that their numbers have no meaning."""
     return adjacency.held is not None and NUMBERED in adjacency.held.graph
 
 
 def _reordered(adjacency: Adjacency, order: Sequence[int], names: Sequence[Name]) -> Adjacency:
-    """Return the network with its nodes in another order: by their numbers in the data, or as 0, 1, 2, ..."""
+    """Return the network with nodes in another order, numbered as in the data or as 0, 1, 2, ..."""
     labels = adjacency.labels.tolist()
     numeric = are_numbers(names)
     numbers = list(map(int, names)) if numeric else list(range(len(order)))
@@ -386,12 +386,12 @@ def _name(adjacency: Adjacency, source: Source) -> None:
 
 
 def measured(experiment: Experiment, source: Source, labels: Sequence[int], batch_sizes: Sequence[int]) -> Source:
-    """Return an opened stream as the nodes measure it.
+    """Return an opened stream with the faults of nodes.
 
     Parameters
     ----------
     experiment : Experiment
-        With resolved keys, and labels for nodes.
+        The experiment, with resolved keys and with labels for nodes.
     source : Source
         The true data.
     labels, batch_sizes : sequence of int
@@ -400,7 +400,7 @@ def measured(experiment: Experiment, source: Source, labels: Sequence[int], batc
     Raises
     ------
     InputError
-        A fault does not fit the data, or no node is left sound.
+        A fault does not fit the data, or all nodes are faulty.
     """
     for place, fault in enumerate(experiment.faults):
         try:
@@ -419,6 +419,6 @@ def spoken(experiment: Experiment) -> tuple[Fault, ...]:
 
 
 def sound(experiment: Experiment, labels: Sequence[int]) -> Booleans:
-    """Return whether each node is sound, named by no table of faults, (V,)."""
+    """Tell whether each node is sound, that is, in no table of faults, (V,)."""
     named = {node for fault in experiment.faults for node in fault.nodes}
     return np.array([label not in named for label in labels], dtype=np.bool_)

@@ -25,7 +25,7 @@ def partition(plans: Sequence[AgentPlan], size: int) -> list[list[AgentPlan]]:
     plans : sequence of AgentPlan
         The agents of the network.
     size : int
-        The most nodes of a block, at least 1.
+        Maximum number of nodes of a block, at least 1.
 
     Returns
     -------
@@ -48,16 +48,16 @@ def crossing(blocks: Sequence[Sequence[AgentPlan]]) -> int:
 def blocks_of(neighbors: Mapping[int, Sequence[int]], size: int) -> list[list[int]]:
     """Cut a network into blocks whose sizes differ by at most one, none larger than ``size``, with METIS.
 
-    The models do not depend on it, only the messages between processes. The same network is cut in the same way every
-    time, unless another thread of the process draws from the C library's ``rand`` without a pause. Where METIS is not
-    installed (it has no build for Windows and for Linux on ARM) nodes whose labels follow one another make up a block.
+    The partition affects the messages between processes, but not the models. It is deterministic, unless another thread
+    of the process continuously draws from the C library's ``rand``. If METIS is not installed (it has no build for
+    Windows and for Linux on ARM), blocks consist of consecutive labels.
 
     Parameters
     ----------
     neighbors : mapping of int to sequence of int
         The neighbours of each node, by its label.
     size : int
-        The most nodes of a block, at least 1.
+        Maximum number of nodes of a block, at least 1.
 
     Returns
     -------
@@ -91,15 +91,15 @@ def _homes(adjacency: Adjacency, count: int) -> list[int]:
     kind = pymetis.zero_copy_dtype()
     starts = np.array([0, *accumulate(map(len, adjacency))], dtype=kind)
     others = np.array([other for ends in adjacency for other in ends], dtype=kind)
-    # Bisection cuts fewer edges than cutting into all blocks at once, and the best of ten tries fewer still.
+    # Bisection cuts fewer edges than a direct partition into all blocks, and the best of ten attempts even fewer.
     options = pymetis.Options(seed=SEED, ncuts=TRIES, ufactor=1)
     graph = pymetis.CSRAdjacency(starts, others)
 
     def homes() -> list[int]:
         return list(pymetis.part_graph(count, graph, recursive=True, options=options).vertex_part)
 
-    # METIS draws from the C library's rand, which has one state for all threads of a process, and Ray's threads draw
-    # from it too. The seed is worth something only while none of them does: two equal answers in a row say so.
+    # METIS uses the C library's rand, whose state is common to all threads of a process, including Ray's threads. So
+    # the seed is effective only while no other thread draws, which two equal results in a row confirm.
     found = homes()
     for _ in range(MOST_REPEATS):
         before, found = found, homes()
@@ -111,7 +111,7 @@ def _homes(adjacency: Adjacency, count: int) -> list[int]:
 def _evened(adjacency: Adjacency, homes: Sequence[int], count: int) -> list[int]:
     """Move nodes from the largest block to the smallest, fewest added cut edges first, until all are even.
 
-    METIS keeps sizes to one in a thousand where it can, but not in small, unconnected and star-like networks.
+    METIS balances sizes to one in a thousand, except in small, unconnected and star-like networks.
     """
     homes = list(homes)
     members: list[set[int]] = [set() for _ in range(count)]
@@ -136,18 +136,18 @@ def _evened(adjacency: Adjacency, homes: Sequence[int], count: int) -> list[int]
 
 
 def placed(machines: Sequence[Mapping[str, Any]], actors: int) -> list[str]:
-    """Return the machine of each actor: shares in proportion to the cores, each of actors that follow one another.
+    """Return the machine of each actor: consecutive actors, in proportion to the machines' cores.
 
-    Blocks that follow one another are neighbours more often than others, so that fewer messages leave a machine. Ray's
-    own spreading does not know that, and of actors that reserve no core it puts most on one machine.
+    Consecutive blocks are often neighbours, so fewer messages leave a machine. Ray's own placement does not know this,
+    and places most actors without reserved cores on one machine.
 
     Parameters
     ----------
     machines : sequence of mapping
-        As Ray lists them: "NodeID", "Alive", and "Resources" with the cores as "CPU". A machine without cores hosts
-        nothing, unless none has any.
+        The machines as listed by Ray: "NodeID", "Alive", and "Resources" with the cores as "CPU". Machines without
+        cores host no actors, unless all machines have none.
     actors : int
-        Their number.
+        The number of actors.
 
     Examples
     --------

@@ -22,25 +22,25 @@ from kernelswarm.simulations.engine.ray_startup import actor_bytes, require_file
 from kernelswarm.simulations.engine.remote_engine import IN_FLIGHT, WARMING, RemoteEngine
 from kernelswarm.simulations.engine.shared_memory import message_bytes, require_semaphores, semaphores_of
 
-# The turns of threads that simulate on Ray: a process has one Ray, which one of them starts and ends.
+# Turns of threads that simulate on Ray: a process has only one Ray.
 
 
 class Turns:
-    """The turn of one thread at a time. A simulation that pauses keeps it, and a second one in its thread shares it."""
+    """A lock for one thread at a time, kept by paused simulations and shared by simulations of the same thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._holders: list[object] = []
-        self._thread: int | None = None  # the thread that has its turn
-        self._process: int | None = None  # that has used Ray, or has been forked from one that has
+        self._thread: int | None = None  # the thread with the turn
+        self._process: int | None = None  # the process that has used Ray
 
     def take(self, holder: object) -> None:
-        """Wait until no other thread has the turn, and have it until :meth:`leaving` ends for this holder.
+        """Wait for the turn, and keep it until :meth:`leaving` ends for this holder.
 
         Raises
         ------
         InputError
-            In a fork of a process in which one has been taken: Ray's threads are not there, and it would wait for them.
+            This process is a fork of a process that has used Ray, without Ray's threads.
         """
         self._process = self._process or os.getpid()
         if self._process != os.getpid():
@@ -63,7 +63,7 @@ class Turns:
 
     @contextmanager
     def leaving(self, holder: object) -> Iterator[None]:
-        """Leave the turn, where it has been taken, at the end: in whatever thread that comes."""
+        """Release the turn, if it was taken, at the end of the context, in any thread."""
         try:
             yield
         finally:
@@ -81,24 +81,25 @@ class Ray:
     nodes_per_actor : int or "auto"
         Nodes of the network that share an actor, at least 1; "auto" makes one actor for each core.
     transport : {"compiled", "calls"}
-        A compiled graph of several rounds; or one actor call for each block and round, many times slower, for
-        platforms where Ray has no compiled graphs.
+        A compiled graph of several rounds, or one actor call per block and round. Calls are many times slower, for
+        platforms without Ray's compiled graphs.
     address : str, optional
-        "auto" or "host:port" of a running cluster; left out, a Ray for this machine alone is started and ended again.
+        "auto" or "host:port" of a running cluster; by default, a Ray on this machine is started and ended.
     ship : bool
-        Whether kernelswarm and the user's own modules travel to the machines of a cluster; where the same kernelswarm
-        is installed, that one is used.
+        Whether kernelswarm and the user's modules are sent to the machines of a cluster. If the same kernelswarm is
+        installed there, the installed one is used.
     rounds_per_execution : int
-        Rounds that the compiled graph holds, at least 1: more are faster in long runs and take longer to compile.
+        Number >= 1 of rounds in the compiled graph: more rounds are faster in long runs and take longer to compile.
     patience : float
-        Seconds > 0 after which silent processes count as hung, beside 50 times what the same took before; 15 times as
-        many where that is not known, since a user's own code may have to compile, and in a start of Ray.
+        Seconds > 0 after which silent processes count as hung, in addition to 50 times the previous duration of the
+        same call. The first call of each kind, in which users' code may be compiled, and the start of Ray have 15 times
+        as many seconds.
     niceness : int
-        Of the actors where a Ray is started here, 0 to 19. Ray's own is 15: beside other work its rounds hardly go on,
-        since actors wait for one another by polling.
+        Niceness, 0 to 19, of the actors of a Ray started here. With Ray's default, 15, rounds hardly proceed beside
+        other work, since actors wait for one another by polling.
     restarts : int
-        How often, without a checkpoint in between, processes that died or hang are replaced, all going on from the last
-        checkpoint, or else from the first round; not negative, and 0 ends the run instead.
+        Maximum number >= 0 of successive replacements of dead or hung processes without a new checkpoint. All agents
+        then continue from the last checkpoint, or from the first round. With 0, the run ends instead.
     """
 
     nodes_per_actor: int | Literal["auto"] = 1
@@ -132,16 +133,16 @@ class Ray:
         return self.address is not None
 
     def size(self, nodes: int, cores: int) -> int:
-        """Return the most nodes of a network of so many that an actor hosts."""
+        """Return the maximum number of nodes of an actor, in a network of ``nodes`` nodes."""
         return -(-nodes // cores) if self.nodes_per_actor == "auto" else self.nodes_per_actor
 
     def require_room(self, plans: Sequence[AgentPlan]) -> None:
-        """Refuse more actors for a network than this machine has memory, files and semaphores for, if they live on it.
+        """Raise an error if this machine hosts the actors and lacks memory, files or semaphores for them.
 
         Raises
         ------
         InputError
-            With the requirement, the present value, and the ways out.
+            There is too little room; the message has the requirement, the present value and the remedies.
         """
         if self.address is not None:
             return
@@ -154,32 +155,32 @@ class Ray:
         if self.transport == "compiled":
             crosses = actors > 1 and plans[0].rule.communicates
             needed = semaphores_of(actors, self.rounds_per_execution if crosses else 0, IN_FLIGHT)
-            # Ray makes a buffer anew, with other semaphores, for a message that it is too small for.
+            # For larger messages, Ray creates a new buffer with other semaphores.
             enlarged = crosses and message_bytes(plans, size) > 0.9 * CHANNEL_BYTES
             require_semaphores(needed * (1 + enlarged), actors, nodes)
 
     def kept(self) -> AbstractContextManager[None]:
-        """Keep Ray, and its actors, for the starts to come inside."""
+        """Keep Ray and its actors for further starts inside the context."""
         return keep_ray()
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[RayEngine]:
-        """Start the actors and prime the network; on leaving, the actors end, and a Ray that was started here too.
+        """Start the actors and prime the network; at the end, the actors end, and so does a Ray started here.
 
-        Inside :func:`keep_ray` both stay for the next simulation, unless this one fails. Other threads that simulate on
-        Ray wait until this has ended.
+        Inside :func:`keep_ray`, both remain for the next simulation unless this one fails. Other threads wait for the
+        end of this simulation.
 
         Raises
         ------
         InputError
-            When there is no cluster at the address, or no room on this machine for so many actors; in a fork of a
-            process that has used Ray.
+            There is no cluster at the address, or no room on this machine for the actors, or this process is a fork of
+            a process that has used Ray.
         SimulationError
-            When Ray cannot be started.
+            Ray cannot be started.
         DivergenceError, EngineError
-            As the engine's rounds.
+            As in the engine's rounds.
         """
-        # The actors read this file too, and have no use for networkx.
+        # Imported here, since actors import this file and do not need networkx.
         from kernelswarm.simulations.engine.cache_warmup import warm_cache
         from kernelswarm.simulations.engine.partition import partition
 
@@ -198,12 +199,12 @@ class Ray:
                 yield engine
             finally:
                 if os.getpid() != process:
-                    pass  # a fork: all of it is another process's
+                    pass  # in a fork, everything belongs to another process
                 elif engine is None:
                     session.discard()
                 else:
                     if not engine.sound:
-                        session.discard(engine.lost or None)  # where some are lost, the others take up new agents
+                        session.discard(engine.lost or None)  # remaining actors can host new agents
                     if not engine.close():
                         session.discard()
 
@@ -223,7 +224,7 @@ _kept: ContextVar[RaySession | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def keep_ray() -> Iterator[None]:
-    """Keep Ray and its actors between the simulations inside: processes start once and take up new agents in each."""
+    """Keep Ray and its actors between simulations inside the context, so that processes start only once."""
     if _kept.get() is not None:
         yield
         return
@@ -245,7 +246,7 @@ class RayEngine(RemoteEngine):
         session.actors = len(blocks)
 
     def begin(self, tell: Callable[[str, int, int], None], meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Make the agents in their processes, and prime the network; says where these have little of their machines."""
+        """Create the agents in their processes and prime the network; warn if other work slows the processes."""
         super().begin(tell, meanwhile)
         if self._found and self.niceness > (os.nice(0) if hasattr(os, "nice") else 0):
             warnings.warn(

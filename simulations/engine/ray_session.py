@@ -1,4 +1,4 @@
-"""The one place that knows Ray: its processes, and the compiled graph or the calls that take them through rounds."""
+"""The interface to Ray: its processes, and the compiled graph or the calls that run the rounds."""
 
 from __future__ import annotations
 
@@ -81,31 +81,31 @@ class _Actor(Host):
 
 
 class RaySession:
-    """A Ray, started here or found, with the actors made in it so far, which serve one simulation after another."""
+    """A Ray, started here or found running, with its actors, which serve one simulation after another."""
 
     def __init__(self) -> None:
         self._address: str | None = None
         self._open = self._started = False
-        self._process = os.getpid()  # that it serves
-        self._private: Path | None = None  # of the files of a Ray started here
-        self.forks: ForkServer | None = None  # from which its workers come
-        self._folder = ""  # of its session
+        self._process = os.getpid()  # the process that uses it
+        self._private: Path | None = None  # folder of a Ray started here
+        self.forks: ForkServer | None = None  # forks its workers
+        self._folder = ""  # folder of its session
         self._hosts: list[Any] = []
         self._kind: Any = None  # of actor: its class is sent to each process once
-        self._drivers: inside_ray.DriversActor | None = None  # of one graph after another
+        self._drivers: inside_ray.DriversActor | None = None  # shared by successive graphs
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._own: dict[str, int] = {}  # processes of a Ray started here, by their names, without which there is none
         self._head = ""  # the address of a Ray's that runs without this process
-        self._looked = 0.0  # when they were there
+        self._looked = 0.0  # time of the last check
         self._notes = Notes()
-        self.actors = 0  # of the simulation at hand
+        self.actors = 0  # actors of the present simulation
 
     def open(
         self, address: str | None, processes: int, ship: bool, niceness: int, seconds: float = WARMING * 20.0
     ) -> None:
         """Connect to the cluster at an address, or start a Ray for some processes; keep a running one.
 
-        A process of Ray's that comes up too late, in ``seconds`` each, is given a second attempt.
+        If a process of Ray does not start within ``seconds``, there is a second attempt.
         """
         self._notes.clear_up()
         if self._open and address == self._address and self._ended() is None:
@@ -149,7 +149,7 @@ class RaySession:
             self._start(processes, niceness, seconds)
 
     def _start(self, processes: int, niceness: int, seconds: float) -> None:
-        """Start a Ray on this machine; of its processes each may take so many seconds."""
+        """Start a Ray on this machine; each of its processes may take ``seconds`` to start."""
         import ray
 
         with Attempt(self._remove_files, _last_line):
@@ -180,14 +180,14 @@ class RaySession:
         self._notes.note([] if self._store is None else [self._store], self._private)
 
     def _renew(self) -> None:
-        """Tell the actors of modules found since they started, and end them all if one has died meanwhile."""
+        """Send new module search paths to the actors; if one of them has died, end all."""
         try:
             self.gather([host.find_modules.remote(sys.path) for host in self._hosts], ANSWER_SECONDS)
         except Trouble:
             self.discard()
 
     def _ended(self, there: Callable[[str], bool] = answers) -> str | None:
-        """Return which process of a locally started Ray has died, or that a cluster's head does not answer, or None."""
+        """Return the dead process of a local Ray, or a text on an unreachable head of a cluster, or None."""
         self._looked = time.monotonic()
         for name, process in self._own.items():
             if not inside_ray.is_alive(process):
@@ -200,7 +200,7 @@ class RaySession:
         return None
 
     def require_running(self) -> None:
-        """Raise Trouble where Ray has died: a minute later its library would end this process.
+        """Raise Trouble if Ray has died, since a minute later its library would end this process.
 
         The head of a cluster may be cut off for a while.
         """
@@ -216,7 +216,7 @@ class RaySession:
         return bool(self._head)
 
     def slowed(self) -> str:
-        """Return what lets the processes of a Ray that was found start late, as the end of a sentence."""
+        """Return the reason why processes of a found Ray may start late, as the end of a sentence."""
         import ray
 
         if not self.found:
@@ -234,7 +234,7 @@ class RaySession:
         return max(1, int(resources.get("CPU", 1)))
 
     def host(self, place: int) -> Any:
-        """Return the actor at a place, a new one if need be; raises Trouble where no machine is left."""
+        """Return the existing or a new actor at a place; raises Trouble if no machine is left."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -250,7 +250,7 @@ class RaySession:
         return self._hosts[place]
 
     def foresee(self, kind: str) -> None:
-        """Start the actor that a compiled graph has for its driver, so that its process is there by then."""
+        """Start the driver's actor of a compiled graph in advance."""
         if kind == "compiled" and self._drivers is None:
             import ray
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -35,7 +35,7 @@ Ray's own hook, and the second names a hook of the user."""
 
 
 def as_file(script: Path, folder: Path) -> Path:
-    """Return where a script is a file: its own place, or, where this package lies in an archive, a copy in a folder."""
+    """Return the path of a script, or of a copy in ``folder`` if this package is in an archive."""
     if script.is_file():
         return script
     source = pkgutil.get_data(__package__ or "", script.name)
@@ -46,17 +46,17 @@ def as_file(script: Path, folder: Path) -> Path:
 
 
 class ForkServer:
-    """The process from which the workers of a Ray that is started here are forked: ``fork_server.py`` says how.
+    """The process from which the workers of a Ray started here are forked, see ``fork_server.py``.
 
-    Where it cannot be, on other systems than Linux and with versions of Ray that name their worker otherwise, and
-    where it ends, workers start as Ray starts them.
+    Ray starts workers itself on systems other than Linux, with versions of Ray that name their worker differently, and
+    after the end of this process.
 
     Parameters
     ----------
     folder : Path
-        Of its socket, and of what it says when it fails; other users may not enter it.
+        The folder of its socket and of its error messages, inaccessible to other users.
     module : str
-        That has the class of the actors.
+        The module with the class of the actors.
     """
 
     def __init__(self, folder: Path, module: str) -> None:
@@ -90,7 +90,7 @@ class ForkServer:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Let a raylet that is started inside have its workers forked."""
+        """Fork the workers of a raylet that is started inside the context."""
         if self._process is None:
             yield
             return
@@ -101,11 +101,11 @@ class ForkServer:
 
     @property
     def serves(self) -> bool:
-        """Whether workers that start now are forked."""
+        """Whether new workers are forked."""
         return self._asked and self._process is not None and self._process.poll() is None
 
     def close(self) -> None:
-        """End the server; workers go on."""
+        """End the server; workers continue."""
         if self._process is not None:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -114,13 +114,12 @@ class ForkServer:
 
 
 def actor_bytes(server: ForkServer | None = None) -> int:
-    """Return about the memory of an actor on this machine, before it has learned anything.
+    """Return the approximate memory of an actor on this machine before the first round.
 
     Parameters
     ----------
     server : ForkServer, optional
-        Of the Ray that has been started here; left out where none has been. A Ray that runs already is the user's, and
-        starts its workers itself.
+        The server of a Ray started here. A Ray started by the user starts its workers itself.
     """
     forked = server.serves if server is not None else sys.platform == "linux" and not runs()
     return FORKED_BYTES if forked and not any(map(os.environ.get, ENVIRONMENTS)) else PROCESS_BYTES
@@ -134,15 +133,15 @@ HOME = ": Ray writes into the folder that HOME names, set HOME to one that may b
 class Attempt:
     """An attempt to start Ray: if it fails, its files are removed, and the message gives the reason.
 
-    Ray raises errors of the class Exception itself where one of its processes does not come up, and StopIteration where
-    it finds no file left to open.
+    Ray raises errors of the class Exception itself if one of its processes does not start, and StopIteration if no
+    further file can be opened.
 
     Parameters
     ----------
     undo : callable
         Removes all files of the attempt.
     last_line : callable
-        Returns the line of an error that names it.
+        Returns the line of an error's text with its name.
     """
 
     def __init__(self, undo: Callable[[], None], last_line: Callable[[BaseException], str]) -> None:
@@ -168,7 +167,7 @@ LATE = (
 
 
 def is_late(error: BaseException | None) -> bool:
-    """Tell whether one of Ray's processes has not come up in time: Ray raises no other errors of this very class."""
+    """Tell whether one of Ray's processes did not start in time, the only error with exactly this class."""
     return type(error) is Exception
 
 
@@ -189,7 +188,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04" + b"\x00" * 
 
 
 def require_cluster(address: str) -> None:
-    """Refuse an address where nothing listens, or where TLS is wanted and not offered, or the other way round.
+    """Raise an error if nothing listens at an address, or if only one side uses TLS.
 
     Parameters
     ----------
@@ -199,9 +198,9 @@ def require_cluster(address: str) -> None:
     Raises
     ------
     InputError
-        One side has TLS and the other has not.
+        Only one side uses TLS.
     OSError, ValueError
-        Nothing listens there, or it is no address.
+        Nothing listens there, or the address is invalid.
     """
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=SECONDS) as connection:
@@ -235,7 +234,7 @@ def answers(address: str) -> bool:
 
 
 def comes_back(address: str) -> bool:
-    """Wait for the head of a cluster where it does not answer, and return whether it does in the end."""
+    """Wait for the answer of a cluster's head, and tell whether it came."""
     until = time.monotonic() + HEAD_SECONDS
     while not (there := answers(address)) and time.monotonic() < until:
         time.sleep(0.5)
@@ -243,7 +242,7 @@ def comes_back(address: str) -> bool:
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """Return the first bytes that a server says; none where it hangs up."""
+    """Return the first bytes from a server; empty if it closes the connection."""
     try:
         connection.sendall(PREFACE)
         return connection.recv(9)
@@ -261,14 +260,14 @@ REST = 100
 
 
 def require_files(actors: int, nodes: int) -> None:
-    """Let this process open as many files as actors for a network of so many nodes need, or refuse them.
+    """Raise the limit of this process's open files to the need of the actors.
 
     Ray raises the limit too, but after the processes have started from which actors are forked.
 
     Raises
     ------
     InputError
-        The system does not let this process raise its limit so far.
+        The system does not permit this limit.
     """
     if sys.platform == "win32":
         return
@@ -302,7 +301,7 @@ TITLE = b"ray::"
 
 
 def processes_of(folder: Path) -> list[int]:
-    """List the processes of the Ray with this folder; none where the system has no folder of processes.
+    """List the processes of the Ray with this folder; empty on systems without /proc.
 
     What another thread of the driver has started while Ray started has the variable too, but neither names the folder
     among its arguments nor comes from a process that does.

@@ -1,4 +1,4 @@
-"""The engine of agents in other processes, independent of the library that starts them and carries the messages."""
+"""The engine of agents in other processes, independent of the library for processes and messages."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ from kernelswarm.simulations.engine.model_arrays import LearnedFunctions
 Tell = Callable[[str, int, int], None]
 
 SLOWEST = 2
-"""Processes that are named as slow."""
+"""Maximum number of processes that are named as slow."""
 
 RECENT = 0.2
-"""The weight of an execution in a process's pace, the rest being that of those before it."""
+"""The weight of the last execution in the exponential average of a process's pace."""
 
 IN_FLIGHT = 2
-"""Executions handed out before the end of the first is waited for, so that no process waits for the driver."""
+"""Number of executions in flight, so that no process waits for the driver."""
 
 ASLEEP = 0.9
-"""The share of an execution's time through which the driver sleeps: where it waits, it polls, and would take the actors
-a core."""
+"""The share of an execution's time for which the driver sleeps, since polling would take a core from the actors."""
 
 NAP = 1.0
-"""The longest sleep in seconds, after which failures are looked for."""
+"""The longest sleep in seconds, after which the driver checks for failures."""
 
 ALONE = 16
 """Without messages between processes, an execution holds this many times ``rounds_per_execution`` rounds."""
@@ -62,9 +61,9 @@ ENDED = "killed, out of memory, or crashed"
 
 
 class Trouble(RuntimeError):
-    """An answer did not come: the call raised, its process died, or the time was over.
+    """Raised for a missing answer: the call raised an error, its process died, or the time is over.
 
-    It is final where no other process could be started in place of one that is lost.
+    The error is final if no process can be started in place of a lost one.
     """
 
     def __init__(self, cause: str, late: bool, final: bool = False) -> None:
@@ -82,7 +81,7 @@ class Transport(Protocol):
         """Wait for the end of an execution; return the results of each host's ``finish``."""
 
     def primed(self) -> None:
-        """Take note that the first executions have ended, so that all that they need exists."""
+        """Record the end of the first executions, after which all their resources exist."""
 
     def close(self) -> bool:
         """Free its resources, and return whether all processes have released them in time."""
@@ -98,10 +97,10 @@ class Processes(Protocol):
         """Return the actor at a place, a new one if need be."""
 
     def foresee(self, kind: str) -> None:
-        """Take note of the kind of transport to come, so that its processes start beside the hosts."""
+        """Announce the kind of transport, so that its processes start together with the hosts."""
 
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
-        """Make a transport; ``levels`` is the most rounds in which messages cross in one execution."""
+        """Create a transport; ``levels`` is the maximum number of rounds with crossing messages in an execution."""
 
     def share(self, value: Any) -> Any:
         """Place a value where all hosts can read it."""
@@ -119,10 +118,10 @@ class Processes(Protocol):
         """Raise Trouble if the hosts' own runtime has died."""
 
     def slowed(self) -> str:
-        """Return what lets processes start late, as the end of a sentence; empty where nothing is known."""
+        """Return the reason why processes start late, as the end of a sentence; empty if unknown."""
 
     def keep_logs(self) -> str:
-        """Leave the logs on the disk, and return words that say where, to be put behind a sentence."""
+        """Keep the logs on the disk, and return their place as the end of a sentence."""
 
 
 class RemoteEngine:
@@ -135,11 +134,12 @@ class RemoteEngine:
     processes : Processes
         The session that holds the hosts.
     transport : {"compiled", "calls"}
-        How messages get from one to another.
+        The transport of messages.
     rounds_per_execution : int
-        Rounds between two words from the processes.
+        Number of rounds between two answers of the processes.
     patience : float
-        Seconds without an answer that count as a failure, beside ``USUAL`` times the time of the same call before.
+        Seconds without an answer that count as a failure, in addition to ``USUAL`` times the previous duration of the
+        call.
     """
 
     def __init__(
@@ -191,9 +191,9 @@ class RemoteEngine:
         Raises
         ------
         DivergenceError
-            When a node's iteration grows without bound.
+            A node's iteration grows without bound.
         EngineError
-            When an agent raises.
+            An agent raises an exception.
         LostError
             When a process dies or hangs.
         """

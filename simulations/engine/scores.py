@@ -31,11 +31,11 @@ class Scores(NamedTuple):
 def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]) -> Scores:
     """Compute the mean loss of each agent's values (n, C) on held-out data, and the error.
 
-    The error is the rate of wrong classes, or the mean squared distance to the targets, noise-free where known; NaN
-    where the targets are events and their density is not known.
+    The error is the rate of wrong classes, or the mean squared distance to the targets, noise-free where known; NaN for
+    events with an unknown density.
 
-    Compiled losses compute each sample by itself, so that those of all agents are computed together. The last bits of
-    other losses may depend on the samples beside: they are called for each agent alone.
+    Compiled losses compute each sample separately, so the samples of all agents are evaluated together. The last bits
+    of other losses may depend on the other samples, so these losses are called for each agent separately.
     """
     found: list[Scores] = []
     for loss, together in _alike(agents, values, held_out):
@@ -53,7 +53,7 @@ def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[H
 def _alike(
     agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]
 ) -> Iterator[tuple[Loss | None, list[int]]]:
-    """Yield runs of places in the list with the same loss and as much data; None for a loss that is not compiled."""
+    """Yield runs of consecutive places with the same loss and data of equal size; None for uncompiled losses."""
     losses = {id(agent.learner.loss): agent.learner.loss for agent in agents}
     compiled = {known: loss if by_sample(loss) else None for known, loss in losses.items()}
 
@@ -67,7 +67,7 @@ def _alike(
 
 
 def by_sample(loss: Loss) -> bool:
-    """Whether a loss computes each sample by itself, to the last bit."""
+    """Tell whether a loss computes each sample separately, to the last bit."""
     try:
         handed_over(loss, "loss")
     except NotCompiledError:
@@ -107,7 +107,7 @@ def _errors(loss: Loss, predictions: Array, targets: Array, held_out: Sequence[H
 # The quality of bands on held-out data: coverage, width and log density.
 
 COLUMNS = ("coverage", "width", "log_density")
-"""The columns measured on own held-out data; those on pooled data are ``global_coverage`` and so on."""
+"""The columns on own held-out data; columns on pooled data are ``global_coverage`` and so on."""
 
 PROGRESSIVE = "progressive_coverage"
 
@@ -121,7 +121,7 @@ class BandOn(NamedTuple):
     Attributes
     ----------
     inside : Array
-        1 where a target lies in the band, 0 elsewhere, (n, C); NaN where there is no band.
+        1 if a target lies in the band, else 0, (n, C); NaN without a band.
     half : Array
         Half its width in the learner's units, (n, C).
     log_density : float
@@ -148,9 +148,9 @@ def band_on(agent: Node, posterior: PredictiveVariance | None, values: Array, da
     agent : Node
         The node, whose band has a level.
     posterior : PredictiveVariance or None
-        The variance of its function, where its band comes from that.
+        The variance of its function, if its band is computed from the variance.
     values : Array
-        Its function's values there, (n, C).
+        The function's values at the points, (n, C).
     data : HeldOut
         Targets with their noise.
     """
@@ -171,12 +171,12 @@ def band_on(agent: Node, posterior: PredictiveVariance | None, values: Array, da
 
 
 def posterior_of(agent: Node) -> PredictiveVariance | None:
-    """Return the variance that a node's band comes from; None with a conformal band or none."""
+    """Return the variance for a node's band; None for conformal bands and without a band."""
     return None if agent.level is None or agent.band is not None else agent.posterior()
 
 
 def progressive(agent: Node) -> dict[str, float]:
-    """Return the share of the node's own samples that lay within its band before their step."""
+    """Return the share of the node's own samples inside its band, each before its step."""
     if agent.level is None:
         return {}
     return {PROGRESSIVE: math.nan if agent.band is None else conformal_band.coverage(agent.band)}

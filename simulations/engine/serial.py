@@ -28,17 +28,20 @@ from kernelswarm.simulations.engine.measure import Report, joined
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions
 from kernelswarm.simulations.engine.partition import partition
 
-# The blocks of one process, side by side in threads where that takes less time than one after the other.
+# Blocks of one process in threads, if that is faster than one after the other.
 
 WORTHWHILE = 4e-4
-"""Seconds that threads must save to be used: in about so many they wake up, and wait for each other's Python code."""
+"""Minimum seconds that threads must save, since they need about this time to wake up and to wait for the interpreter
+lock.
+"""
 
 WINDOW = 16
-"""Calls in threads after which it is looked whether they took less time than the same calls one after the other: where
-other work has the cores they do not, and are left alone for as many calls, then for twice as many, and so on."""
+"""Number of threaded calls after which their time is compared with sequential calls. If threads are slower, because
+other work has the cores, they pause for this many calls, then for twice as many, and so on.
+"""
 
 LONGEST_PAUSE = 256
-"""Such calls, at most."""
+"""Maximum number of calls in a pause."""
 
 
 class Ended(NamedTuple):
@@ -50,15 +53,15 @@ class Ended(NamedTuple):
 
 
 class SideBySide:
-    """Takes blocks through their rounds, with a thread for each while the calls before say that it pays.
+    """Runs the rounds of blocks, with one thread for each if earlier calls show that this is faster.
 
-    Messages cross between blocks once a round, as they do between processes, and a block writes to its own arrays only:
-    the bits do not depend on which of them runs when.
+    Messages cross between blocks once per round, as between processes, and each block writes to its own arrays only. So
+    the results do not depend on the timing of threads.
 
     Parameters
     ----------
     blocks : sequence of Block
-        At least one.
+        At least one block.
     neighbors : sequence of sequence of int
         The places of the blocks that send to each block.
     """
@@ -69,8 +72,8 @@ class SideBySide:
         self._outgoing = [block.send() for block in blocks]
         self._turn = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        self._saved = 0.0  # seconds of a round, had the blocks before run beside the longest of them
-        self._gains: list[float] = []  # seconds that threads saved since it was looked at
+        self._saved = 0.0  # seconds per round that threads would have saved in earlier calls
+        self._gains: list[float] = []  # seconds saved by threads since the last check
         self._pause = self._last_pause = 0  # calls without threads
 
     def run(self, rounds: int) -> None:
@@ -79,20 +82,20 @@ class SideBySide:
         Raises
         ------
         DivergenceError
-            When a node's iteration grows without bound: the first one, and among those of one round the one with the
-            lowest label, as in a single block.
+            A node's iteration grows without bound. The error concerns the first such round and, in this round, the node
+            with the lowest label, as in a single block.
         """
         with ExitStack() as failed:
-            failed.callback(self.close)  # there is no round after one that failed
+            failed.callback(self.close)  # no further rounds after a failure
             if any(self._neighbors):
                 for _ in range(rounds):
                     self._outgoing = self._call_all(1, [block.advance for block in self._blocks], self._outgoing)
-            elif rounds:  # nobody waits for what another block says
+            elif rounds:  # no messages between blocks
                 self._call_all(rounds, [partial(block.run, rounds) for block in self._blocks], self._outgoing)
             failed.pop_all()
 
     def send_again(self) -> None:
-        """Take up the last messages of blocks that have been moved."""
+        """Read the last messages of blocks again, after these were moved."""
         self._outgoing = [block.send() for block in self._blocks]
 
     def close(self) -> None:
@@ -133,7 +136,7 @@ class SideBySide:
         try:
             ended = [call.result() if isinstance(call, Future) else call for call in calls]
         finally:
-            wait(futures)  # also after a Ctrl-C: nothing goes on behind the back of whoever catches it
+            wait(futures)  # also after Ctrl-C, so that no thread continues in the background
         errors = [each.divergence for each in ended if each.divergence is not None]
         if errors:
             raise min(errors, key=lambda error: (error.round, error.node))
@@ -144,7 +147,7 @@ def _timed(call: Callable[..., Any], *arguments: Any) -> Ended:
     began = time.thread_time()
     try:
         answer, divergence = call(*arguments), None
-    except DivergenceError as error:  # another block may tell of an earlier one
+    except DivergenceError as error:  # another block may have an earlier divergence
         answer, divergence = None, error
     return Ended(answer, divergence, time.thread_time() - began)
 
@@ -155,26 +158,25 @@ def _compute_as_main_does() -> None:
 
 
 NODES_OF_A_THREAD = 500
-"""Nodes, at least, for which "auto" takes a thread: with fewer, a round of most protocols is over too soon."""
+"""Minimum number of nodes per thread for "auto": with fewer nodes, rounds are too short."""
 
 
 class SerialEngine:
     """Agents in this process.
 
-    An exception of theirs, which can only come from a user's own part, is raised as EngineError: it names the node and
-    the round.
+    Exceptions of agents, which only users' parts can cause, are raised as EngineError with the node and the round.
 
     Parameters
     ----------
     blocks : sequence of sequences of AgentPlan
-        One block holds them all, unless the messages between blocks are wanted too.
+        One block with all agents, unless messages between blocks are required too.
     """
 
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]]) -> None:
         self.blocks: list[Block] = []
         self._labels = tuple(sorted(plan.neighborhood.node for plans in blocks for plan in plans))
-        self._earlier = 0  # rounds before the agents came to this engine
-        with uncollected():  # all that is made here stays
+        self._earlier = 0  # rounds before this engine
+        with uncollected():  # all objects created here remain
             with Named(self, working=False):
                 self.blocks += [Block(plans) for plans in blocks]
                 self._rounds = SideBySide(self.blocks, block_neighbors(blocks))
@@ -198,7 +200,7 @@ class SerialEngine:
             return {node: taken for block in self.blocks for node, taken in block.snapshot().items()}
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
-        """Put the agents, before their first round, where the snapshots were taken."""
+        """Restore the agents, before their first round, from snapshots."""
         with Named(self, working=False):
             for block in self.blocks:
                 block.restore(snapshots)
@@ -231,7 +233,7 @@ class Failing(Protocol):
 
 
 class Named:
-    """The border to code that may be a user's own: an exception from there leaves as EngineError."""
+    """A context that turns exceptions of possibly user-defined code into EngineError."""
 
     def __init__(self, engine: Failing, working: bool) -> None:
         self._engine = engine
@@ -254,9 +256,9 @@ class Serial(Ranged):
     Parameters
     ----------
     threads : int or "auto"
-        Threads, at most, that rounds run in, each with a block of nodes that has few neighbours in the others: at least
-        1; "auto" takes one for each core, and no more than one for each 500 nodes. The results do not depend on it. One
-        is taken where rounds call a part in plain Python, which Python's lock keeps from running beside each other.
+        Maximum number >= 1 of threads for rounds, each with a block of nodes; "auto" takes one per core, and at most
+        one per 500 nodes. The results do not depend on the number. If rounds call a part in plain Python, one thread is
+        used, because of Python's global lock.
     """
 
     threads: int | Literal["auto"] = "auto"
@@ -271,7 +273,7 @@ class Serial(Ranged):
         return nullcontext()
 
     def size(self, nodes: int) -> int:
-        """Return the most nodes of a block where rounds are compiled."""
+        """Return the maximum number of nodes of a block for compiled rounds."""
         threads = max(1, min(cores(), nodes // NODES_OF_A_THREAD)) if self.threads == "auto" else self.threads
         return -(-nodes // min(threads, nodes))
 

@@ -1,8 +1,8 @@
 """The named semaphores that Ray leaves in shared memory for the channels of compiled graphs, and their removal.
 
-Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process of its own that made them.
-Those of a driver that was killed are removed by the next one, and with them the folder of its Ray: every driver notes
-in a file what it will remove.
+Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process of its own that made them. If
+a driver was killed, the next driver removes its semaphores and the folder of its Ray, which each driver notes in a
+file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME = re.compile(r"sem\.(?:hdr|obj)(\d+)-\d+")
 
 
 def made_by(processes: Collection[int]) -> list[Path]:
-    """List the semaphores that some processes have made; none where shared memory is no folder."""
+    """List the semaphores created by some processes; empty on systems without a folder for shared memory."""
     found = []
     with suppress(FileNotFoundError), os.scandir(SHARED_MEMORY) as entries:
         for entry in entries:
@@ -61,12 +61,12 @@ def remove(semaphores: Collection[Path]) -> None:
 
 
 class Notes:
-    """The semaphores and the folder that a driver has to remove, in a file that outlives it if it is killed.
+    """A driver's record of its semaphores and its folder, in a file that remains if the driver is killed.
 
     Parameters
     ----------
     folder : Path, optional
-        Where the notes of all drivers are; one of this user's in the folder for temporary files when left out.
+        The folder of all drivers' notes; by default a folder of this user for temporary files.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -164,8 +164,8 @@ SPARE = 8
 def semaphores_of(actors: int, levels: int, buffers: int) -> int:
     """Return the semaphores of a compiled graph.
 
-    Each actor writes what it sends, and after each round but the last what follows, into a channel of its own, and how
-    it ended into another one; one more channel tells all of them the rounds.
+    Each actor has one channel for its messages of each round, and another one for its end. One further channel sends
+    the number of rounds to all actors.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ def semaphores_of(actors: int, levels: int, buffers: int) -> int:
 
 
 def message_bytes(plans: Sequence[AgentPlan], size: int) -> int:
-    """Return a bound of the bytes that a block of so many nodes sends in a round, what describes them left out."""
+    """Return a bound on the bytes that a block of ``size`` nodes sends in a round, without metadata."""
     return BYTES * size * max(map(_numbers, plans), default=0)
 
 
 def _numbers(plan: AgentPlan) -> int:
-    """Return the most numbers that a node sends: points, values there, row sums, dual variables and stamps."""
+    """Return the maximum number of values that a node sends: points, function values, row sums, duals and stamps."""
     own, theirs = plan.learner.batch_size, plan.neighborhood.batch_sizes
     copies = 1
     if plan.sends_vectors:
@@ -203,7 +203,7 @@ def _numbers(plan: AgentPlan) -> int:
 
 
 def require_semaphores(needed: int, actors: int, nodes: int) -> None:
-    """Refuse a graph of actors for a network of so many nodes whose semaphores do not fit into /dev/shm.
+    """Raise an error if the semaphores of a graph of actors do not fit into /dev/shm.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The code that the processes of a cluster need, made ready to travel: kernelswarm and the user's own modules."""
+"""Packages the code for the processes of a cluster: kernelswarm and the user's modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelswarm.simulations.engine import bootstrap
 PACKAGES = ("agents", "graphs", "protocols", "simulations")
 
 LARGEST = 20 * 2**20
-"""Bytes of source, at most, that travel: more is no experiment's code but something that belongs on the machines."""
+"""Maximum bytes of shipped source code: larger code should be installed on the machines."""
 
 JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """The place of a submitted job's files."""
@@ -28,18 +28,18 @@ JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
 @contextmanager
 def surroundings(variables: Mapping[str, str], ship: bool) -> Iterator[dict[str, Any]]:
-    """Yield the runtime environment of the processes on a cluster; inside, the files that it names are there.
+    """Yield the runtime environment for the processes of a cluster; its files exist inside the context.
 
-    A job that was submitted with an environment of its own keeps it: what is set there is left out here, since the two
-    would be refused together.
+    If a job was submitted with its own environment, the keys set there are left out here, since Ray does not accept
+    both.
 
     Parameters
     ----------
     variables : mapping of str to str
         Environment variables of the processes.
     ship : bool
-        Whether code travels: kernelswarm, and all modules that this process has loaded from elsewhere than the standard
-        library and the installed packages.
+        Whether code is shipped: kernelswarm, and all loaded modules from outside the standard library and the installed
+        packages.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def surroundings(variables: Mapping[str, str], ship: bool) -> Iterator[dict[str,
 
 
 def pack(folder: Path) -> Path:
-    """Write the package that travels into a folder, and return the package's own folder."""
+    """Write the shipped package into a folder, and return the package's folder."""
     if not Path(bootstrap.__file__).is_file():
         raise InputError(
             f"backend.ship: kernelswarm is in an archive ({_folder('kernelswarm')}), from which it does not "
@@ -90,9 +90,9 @@ def pack(folder: Path) -> Path:
 
 
 def own_modules() -> Iterator[tuple[Path, Path]]:
-    """Yield the files of the user's own modules that are loaded: where they are to be, and where they are.
+    """Yield the files of the user's loaded modules: relative destination and present path.
 
-    A package comes with all its Python files, since it may load some of them later.
+    All Python files of a package are included, since some may be imported later.
     """
     standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     for name, module in sorted(sys.modules.items()):

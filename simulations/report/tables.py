@@ -41,7 +41,7 @@ COLOR = 3
 
 
 def number(value: Any, digits: int = EXACT) -> float | int | str | None:
-    """Round a number to some significant digits, integers as such; text is returned as it is, None if not finite.
+    """Round a number to significant digits, to an int if whole; None if not finite. Text is unchanged.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def _pairs(comparison: Comparison) -> dict[str, Any]:
 
 
 def _labels(comparison: Comparison, places: Sequence[int]) -> list[Column]:
-    """Return a column for each varied key, of the cells at some places; one that says so where nothing is varied."""
+    """Return one column for each varied key, for the cells at ``places``; without varied keys, a placeholder."""
     if not comparison.keys:
         return [{"label": "experiment", "cells": ["as given"] * len(places)}]
     columns = []
