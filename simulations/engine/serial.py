@@ -251,7 +251,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Serial(Ranged):
-    """All agents in one process: the fastest for networks that one machine holds, the reference for all others.
+    """All agents in one process: the fastest backend for networks that fit on one machine.
 
     Parameters
     ----------

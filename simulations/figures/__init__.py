@@ -1,1 +1,1 @@
-"""The pictures; every function draws into axes it is given, and plots.py makes and saves them."""
+"""Figures: functions that draw into given axes, and plots.py, which creates and saves the figures."""

@@ -1,4 +1,4 @@
-"""A run as an animated GIF, or as an MP4 film where ffmpeg is installed."""
+"""Animations of a run, as GIF or, with ffmpeg, as MP4."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.figures.learned import Learned, Reopened
     from kernelswarm.simulations.records.result import Result
 
-# The measurements of a run at each moment of its animation.
+# The measurements of a run for each frame of its animation.
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Moment:
     Parameters
     ----------
     round : int
-        After which round it was.
+        The round of the evaluation.
     samples : float
-        Samples that a node had seen, on average.
+        Mean number of samples of a node.
     risks : dict of int to float
         The risk of each node on its own data.
     differences, duals : dict of (int, int) to float
-        Of each edge, over both directions: the mean-square difference of its ends, and the dual variable.
+        For each edge, as mean over both directions: the mean square difference of its nodes, and the dual variable.
     """
 
     round: int
@@ -57,12 +57,12 @@ class Moment:
 
 
 def moments(result: Result, most: int) -> list[Moment]:
-    """Return the evaluations of a run, or of more than ``most`` an even selection with the first and the last.
+    """Return the evaluations of a run, or ``most`` evenly spaced ones with the first and the last.
 
     Raises
     ------
     InputError
-        The run has measured nothing, or only once.
+        The run has fewer than two evaluations.
     """
     rounds = np.unique(result.network.get("round", np.empty(0, dtype=np.int64)))
     if len(rounds) < 2:
@@ -87,7 +87,7 @@ def moments(result: Result, most: int) -> list[Moment]:
     return found
 
 
-# The frames of an animation: the network with its colours of the moment, beside curves that grow.
+# The frames of an animation: the network with present colours, and growing curves.
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -97,16 +97,16 @@ DARK = 0.55  # luminance of a node whose name is white
 
 
 class Picture:
-    """The network and two curves of a run, drawn once, and then changed from moment to moment.
+    """The network and two curves of a run, drawn once and updated for each frame.
 
     Parameters
     ----------
     result : Result
         The run.
     shown : sequence of Moment
-        All moments: colours and axes mean the same in each of them.
+        All moments, which determine the common scales of colours and axes.
     dots : int
-        Dots in an inch.
+        Dots per inch.
     """
 
     def __init__(self, result: Result, shown: Sequence[Moment], dots: int) -> None:
@@ -135,7 +135,7 @@ class Picture:
         self._figure.set_layout_engine("none")  # all frames have the layout of this one
 
     def frame(self, moment: Moment) -> Pixels:
-        """Return the picture of a moment, (height, width, 3)."""
+        """Return the image of a moment, (height, width, 3)."""
         node_bar, edge_bar = self._bars
         missing = (*style.lighter(style.GREY, 0.5), 1.0)
         if node_bar is not None:
@@ -165,7 +165,7 @@ def _moment(moment: Moment) -> str:
 
 
 class _Curve:
-    """A line that is drawn up to some samples, with a dot at its end; the rest of it is faint."""
+    """A line that is drawn up to the present samples, with a dot at its end; the rest is faint."""
 
     def __init__(self, axes: Axes, samples: Any, values: Any, **look: Any) -> None:
         self._samples, self._values = np.asarray(samples), np.asarray(values)
@@ -268,7 +268,7 @@ def _risks(axes: Axes, result: Result) -> Iterator[_Curve]:
 
 
 def _disagreement(axes: Axes, result: Result) -> Iterator[_Curve]:
-    """The disagreement, or the model order of nodes that do not talk."""
+    """Draw the disagreement, or the model order of isolated nodes."""
     series, column = over_network(result, "disagreement"), "disagreement"
     if series is None or not np.any(series.values):
         series, column = over_network(result, "model_order"), "model_order"
@@ -281,7 +281,7 @@ def _disagreement(axes: Axes, result: Result) -> Iterator[_Curve]:
 
 
 def _freeze(axes: Axes) -> None:
-    """Keep the axes as the whole curves ask for while these grow."""
+    """Fix the limits of the axes to the complete curves."""
     axes.set_xlim(axes.get_xlim())
     axes.set_ylim(axes.get_ylim())
 
@@ -293,20 +293,20 @@ HOLD = 2.0  # seconds that the last pictures stand still
 
 
 def animate(result: Result, path: Path | str, seconds: float = 8.0, dots: int = 100) -> Path:
-    """Draw a run as a moving picture: nodes by their risk, edges by the difference of their ends, curves that grow.
+    """Animate a run: nodes coloured by risk, edges by the difference of their nodes, and growing curves.
 
-    Edges are wider where the dual variable is larger. Functions of one input, and classes over two, are shown at the
-    end, when the record has them. A run with many evaluations shows an even selection; a GIF that would be larger than
-    5 MB shows fewer of them.
+    The width of an edge increases with its dual variable. Functions of one input, or classes over two inputs, are shown
+    at the end if the result has models. From many evaluations, evenly spaced ones are shown, and fewer if a GIF would
+    exceed 5 MB.
 
     Parameters
     ----------
     result : Result
-        The run, also one that goes on.
+        The run, complete or unfinished.
     path : Path or str
-        A file that ends in ``.gif`` or ``.mp4``; it is replaced.
+        A file name with the ending ``.gif`` or ``.mp4``; an existing file is replaced.
     seconds : float
-        How long the nodes learn in it.
+        Duration of the learning in the animation.
     dots : int
         Dots in an inch of 9.6 times 5.4 inches.
 
@@ -318,7 +318,7 @@ def animate(result: Result, path: Path | str, seconds: float = 8.0, dots: int = 
     Raises
     ------
     InputError
-        The run was measured less than twice, the file ends otherwise, or is a film and there is no ffmpeg.
+        The run has fewer than two evaluations, the ending is unknown, or ffmpeg is missing for MP4.
     SimulationError
         The file cannot be written.
     """
@@ -354,7 +354,7 @@ def can_film() -> bool:
 
 
 def _frames(result: Result, found: Sequence[Moment], dots: int) -> tuple[list[Pixels], Pixels | None]:
-    """Return the pictures of all moments, and the last one with the learned functions."""
+    """Return the images of all moments, and the last image with the learned functions."""
     with look():
         picture = Picture(result, found, dots)
         frames = [picture.frame(moment) for moment in found]
@@ -369,7 +369,7 @@ def _frames(result: Result, found: Sequence[Moment], dots: int) -> tuple[list[Pi
 
 
 def _gif(frames: Sequence[Pixels], last: Pixels | None, path: Path, seconds: float) -> None:
-    """Write frames as a GIF; every second one is left out as long as the file would be too large."""
+    """Write frames as a GIF; every second frame is left out while the file is too large."""
     from PIL import Image
 
     while True:

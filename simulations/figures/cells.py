@@ -1,4 +1,4 @@
-"""The figures of a comparison: curves of cells with bands over seeds, final figures as dots, and differences."""
+"""The plots of a comparison: curves of cells with bands over seeds, final figures as dots, and differences."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
 
 COLUMNS = ("risk", "error", "global_risk", "global_error", "model_order", "disagreement", "violation")
-"""The quantities drawn against samples; each is one file."""
+"""The quantities plotted against samples, with one file each."""
 
 MARKERS = 8  # on each curve
 NAME = 36  # characters of a cell's name in a line beside its dots
 
 
 def names(comparison: Comparison) -> list[str]:
-    """Return the name of each cell beside its dots, in lines."""
+    """Return the name of each cell for its line of dots, wrapped."""
     every = range(len(comparison.keys))
     return [style.wrapped(label(comparison, cell.labels, every) or cell.protocol, NAME) for cell in comparison.cells]
 
@@ -46,7 +46,7 @@ class Curve:
 
     @property
     def learning_curves(self) -> tuple[Series, ...]:
-        """All that there is to draw."""
+        """All curves of the cell."""
         return self.unfinished if self.series is None else (self.series, *self.unfinished)
 
 
@@ -61,7 +61,7 @@ class Panel:
 
 
 def cell_strokes(comparison: Comparison) -> list[Stroke]:
-    """Return the stroke of each cell; cells that differ only in their panel have the same one."""
+    """Return the stroke of each cell; cells that differ only in their panel have the same stroke."""
     inner, _ = _grouping(comparison)
     names = [label(comparison, cell.labels, inner) for cell in comparison.cells]
     distinct = list(dict.fromkeys(names))
@@ -71,10 +71,10 @@ def cell_strokes(comparison: Comparison) -> list[Stroke]:
 
 
 def panels(comparison: Comparison, column: str, against: str = "samples") -> list[Panel]:
-    """Arrange the cells that measured ``column`` into panels; none when no cell did, or all of it is zero.
+    """Group the cells with measurements of ``column`` into panels; empty without measurements or if all are zero.
 
-    What was measured once, such as a batch solution, or at one place of the horizontal axis, such as nodes that send
-    nothing, stands beside curves only: a panel of such cells alone shows nothing.
+    Cells with a single measurement, such as a batch solution, or with a single x-value, such as nodes that send
+    nothing, are drawn only beside curves of other cells.
     """
     inner, outer = _grouping(comparison)
     strokes = cell_strokes(comparison)
@@ -102,9 +102,9 @@ def panels(comparison: Comparison, column: str, against: str = "samples") -> lis
 
 
 def _grouping(comparison: Comparison) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the indices of keys whose values share a panel, and of keys that make panels.
+    """Return the indices of keys whose values share a panel, and of keys that separate panels.
 
-    Where each panel would hold a single curve, as with runs that have little in common, they all share one.
+    If each panel would have a single curve, all cells share one panel.
     """
     inner = comparison.inner
     outer = tuple(place for place in range(len(comparison.keys)) if place not in inner)
@@ -115,7 +115,7 @@ def _grouping(comparison: Comparison) -> tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def reach(panel: Panel) -> list[Array]:
-    """Return the places on the horizontal axis of all curves that have more than one."""
+    """Return the x-values of all curves with more than one x-value."""
     return [
         learning_curve.samples
         for curve in panel.curves
@@ -125,7 +125,7 @@ def reach(panel: Panel) -> list[Array]:
 
 
 def silent(panels: Sequence[Panel]) -> bool:
-    """Tell whether a series has several values at one abscissa, as protocols that send nothing have over bytes sent."""
+    """Tell whether any curve has several values at a single x-value, such as 0 bytes sent."""
     learning_curves = [
         learning_curve for panel in panels for curve in panel.curves for learning_curve in curve.learning_curves
     ]
@@ -155,11 +155,11 @@ def _shared(values: Iterable[Any]) -> str:
 
 
 def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> list[Array]:
-    """Draw each cell's mean over seeds in a band of one standard deviation on either side; return the bands.
+    """Plot each cell's mean over seeds with a band of one standard deviation on either side; return the bands.
 
-    What was measured once is a horizontal line, and the last value of what stays at one place. Failed runs are drawn,
-    thin and dashed, as far as they were measured, and end in a cross: those that grow without bound end at twice the
-    highest of the others, which would else be a flat line.
+    A single measurement is a horizontal line, and so is the last value of a curve with a single x-value. Failed runs
+    are thin dashed lines that end in a cross. If they grow without bound, they end at twice the maximum of the other
+    curves, which would otherwise look flat.
     """
     bounds = []
     import matplotlib
@@ -176,7 +176,7 @@ def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> l
         bounds += [low, high]
         if series.values.shape[1] > 1:
             axes.fill_between(series.samples, low, high, color=stroke.color, alpha=0.13, linewidth=0)
-            for edge in (low, high):  # where bands overlap their edges tell them apart
+            for edge in (low, high):  # edges distinguish overlapping bands
                 axes.plot(series.samples, edge, color=stroke.color, linestyle=stroke.dash, linewidth=0.6, alpha=0.7)
         step = max(1, len(series.samples) // MARKERS)
         axes.plot(
@@ -219,16 +219,16 @@ def _failed(axes: Axes, series: Series, stroke: Stroke, ceiling: float, name: st
 
 
 def measured(comparison: Comparison) -> list[str]:
-    """Return the quantities that some cell has a final figure of, in the order of ``COLUMNS``; equal ones once."""
+    """Return the quantities with final figures in any cell, in the order of ``COLUMNS``, without duplicates."""
     rows = comparison.rows()
     names = [column for column in (*COLUMNS, "bytes_sent") if column not in comparison.repeated]
     found = [column for column in names if any(np.isfinite(row.mean[column]) for row in rows)]
-    zeros = ("disagreement", "bytes_sent")  # of a network that does not talk, or is one node
+    zeros = ("disagreement", "bytes_sent")  # zero without communication
     return [column for column in found if column not in zeros or any(row.mean[column] > 0 for row in rows)]
 
 
 def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
-    """Draw the final figures of one quantity: per cell its mean with one standard deviation, and its seeds faintly."""
+    """Plot final figures of one quantity: each cell's mean with one standard deviation, and its seeds faintly."""
     rows, strokes = comparison.rows(), cell_strokes(comparison)
     drawn = []
     for place, (row, stroke) in enumerate(zip(rows, strokes, strict=True)):
@@ -258,19 +258,19 @@ def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
     axes.set_xlabel(style.column_label(column, dict(comparison.cells[0].config), comparison.facts))
 
 
-# Paired differences: each cell of a comparison less its reference, seed by seed.
+# Paired differences: each cell minus its reference, for each seed.
 
 
 @dataclass(frozen=True)
 class Against:
-    """A cell held against its reference in one figure.
+    """The difference of a cell to its reference in one figure.
 
     Parameters
     ----------
     cell : int
-        Its place.
+        The place of the cell.
     seeds : array (n,)
-        Its figure less that of the reference, for each seed that both have; seeds that repeat another one count once.
+        The cell's figure minus the reference's, for each common seed; repeated seeds count once.
     supported : bool
         Whether the paired seeds support the difference, see ``Comparison.differences``.
     """
@@ -281,12 +281,12 @@ class Against:
 
     @property
     def mean(self) -> float:
-        """The mean difference; negative where the cell is better."""
+        """The mean difference; negative if the cell is better."""
         return float(np.mean(self.seeds))
 
     @property
     def margin(self) -> float:
-        """Half the width of the interval that holds the mean difference with 95%, by Student's t; NaN for one seed."""
+        """Half the width of the 95% interval of the mean difference, by Student's t; NaN for one seed."""
         count = len(self.seeds)
         if count < 2:
             return math.nan
@@ -294,7 +294,7 @@ class Against:
 
 
 def to_references(comparison: Comparison) -> dict[str, list[Against]]:
-    """Return, for each risk and error, the cells that share two seeds or more with their reference."""
+    """Return, for each risk and error, the cells with at least two seeds in common with their reference."""
     found: dict[str, list[Against]] = {}
     supported = {(one.figure, frozenset((one.better, one.worse))) for one in comparison.differences() if one.supported}
     finals = [
@@ -320,7 +320,7 @@ def to_references(comparison: Comparison) -> dict[str, list[Against]]:
 
 
 def pair_names(comparison: Comparison, found: Mapping[str, Sequence[Against]]) -> dict[int, str]:
-    """Return the name of each cell beside its differences, in lines, by its place."""
+    """Return the wrapped name of each cell for its line of differences, by place."""
     every = range(len(comparison.keys))
     named: dict[int, str] = {}
     for one in sorted({one.cell for several in found.values() for one in several}):
@@ -339,9 +339,9 @@ def intervals(
     figure: str,
     named: bool,
 ) -> None:
-    """Draw each cell's mean difference with its interval, and its seeds faintly; the better, the further to the left.
+    """Plot each cell's mean difference with its interval, and its seeds faintly; lower is better.
 
-    Markers are filled where the seeds support the difference.
+    Markers are filled if the seeds support the difference.
     """
     strokes, places = cell_strokes(comparison), {cell: place for place, cell in enumerate(names)}
     axes.axvline(0.0, color=style.BLACK, linewidth=0.8)
@@ -370,14 +370,14 @@ def intervals(
 
 
 FAILED = 0.97
-"""The height at which failed cells stand, as a share of the panel's."""
+"""The height of failed cells, as a share of the panel's height."""
 
 
 def final_scatter(axes: Axes, comparison: Comparison, column: str, key: str) -> list[Array]:
-    """Draw one quantity over the drawn values of one key, and return the drawn values.
+    """Plot one quantity against the drawn values of one key, and return the plotted values.
 
-    Cells that differ in drawn keys alone have one colour: means with one standard deviation over the seeds, joined
-    where no other key was drawn with this one. What does not have the key is a horizontal line, what failed a cross.
+    Cells that differ only in drawn keys have one colour: means with one standard deviation over the seeds, joined by
+    lines if this is the only drawn key. Cells without the key are horizontal lines, and failed cells are crosses.
     """
     names = _names(comparison)
     distinct = list(dict.fromkeys(names))
@@ -399,7 +399,7 @@ def final_scatter(axes: Axes, comparison: Comparison, column: str, key: str) -> 
             values = np.array([comparison.cells[place].drawn[key] for place in placed])
             means = np.array([rows[place].mean[column] for place in placed])
             spread = np.nan_to_num(np.array([rows[place].deviation[column] for place in placed]))
-            # Not below the half of the mean: the axis may be logarithmic, where a longer bar has no end.
+            # Not below half of the mean, since longer bars have no end on a logarithmic axis.
             below = np.minimum(spread, np.where(means > 0.0, means / 2.0, spread))
             axes.errorbar(
                 values,
@@ -414,7 +414,7 @@ def final_scatter(axes: Axes, comparison: Comparison, column: str, key: str) -> 
                 label=name or None,
             )
             drawn += [means - below, means + spread]
-        elif len(known) == 1:  # of several, which other drawn keys tell apart, none stands for all
+        elif len(known) == 1:  # several cells, with other drawn keys, have no common line
             means = np.array([rows[known[0]].mean[column]])
             axes.axhline(float(means[0]), color=stroke.color, linestyle=stroke.dash, linewidth=1.2, label=name or None)
             drawn.append(means)
@@ -427,13 +427,13 @@ def final_scatter(axes: Axes, comparison: Comparison, column: str, key: str) -> 
 
 
 def _names(comparison: Comparison) -> list[str]:
-    """Return the name of each cell by its keys that were not drawn."""
+    """Return the name of each cell from the keys that were not drawn."""
     listed = [place for place, key in enumerate(comparison.keys) if key not in comparison.drawn]
     return [label(comparison, cell.labels, listed) for cell in comparison.cells]
 
 
 def _mark(axes: Axes, low: float, high: float) -> None:
-    """Number a logarithmic axis at 1, 2 and 5 times the powers of ten where it is short: else it may have no number."""
+    """Label a short logarithmic axis at 1, 2 and 5 times the powers of ten, so that it has labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes.set_xlim(low * (low / high) ** 0.03, high * (high / low) ** 0.03)
@@ -448,7 +448,7 @@ CURVES = 12  # draws with a curve each; more have the figure over their values a
 
 
 def learning_curves(sheet: Sheet, comparison: Comparison) -> None:
-    """Draw each quantity in a figure of its own, or the chosen ones as the rows of one figure."""
+    """Plot each quantity in its own figure, or the chosen quantities as rows of one figure."""
     asked, against = sheet.drawing.columns, sheet.drawing.against
     if asked:
         refuse_unknown(asked, [run.network for run in comparison.runs])
@@ -459,7 +459,7 @@ def learning_curves(sheet: Sheet, comparison: Comparison) -> None:
     for column in (column for column in COLUMNS if column not in comparison.repeated):
         rows = [column]
         if column == "disagreement" and len(panels(comparison, column, against)) <= ABREAST:
-            rows = ["risk", column]  # nodes that agree on something wrong agree all the same
+            rows = ["risk", column]  # agreement alone does not show a low risk
         _rows(sheet, comparison, rows, sheet.drawing.named(column), against)
     if against == "samples":
         for column in ("error", "risk"):
@@ -468,7 +468,7 @@ def learning_curves(sheet: Sheet, comparison: Comparison) -> None:
 
 
 def final(sheet: Sheet, comparison: Comparison) -> None:
-    """Draw the final figures, a panel for each quantity and a line for each cell."""
+    """Plot the final figures, with a panel for each quantity and a line for each cell."""
     found = measured(comparison)
     if not found:
         return
@@ -483,7 +483,7 @@ def final(sheet: Sheet, comparison: Comparison) -> None:
 
 
 def drawn(sheet: Sheet, comparison: Comparison) -> None:
-    """Draw final figures over the drawn values: a figure for each quantity, a panel for each drawn key."""
+    """Plot final figures against drawn values, with a figure for each quantity and a panel for each drawn key."""
     keys = [key for key in comparison.drawn if len({cell.drawn.get(key) for cell in comparison.cells} - {None}) > 1]
     for column in measured(comparison) if keys else ():
         width = 4.2 if len(keys) > 1 else 6.4
@@ -503,7 +503,7 @@ def drawn(sheet: Sheet, comparison: Comparison) -> None:
 
 
 def differences(sheet: Sheet, comparison: Comparison) -> None:
-    """Draw each cell's risks and errors less its reference's with the same seed."""
+    """Plot each cell's risks and errors minus the reference's with the same seed."""
     found = to_references(comparison)
     if not found:
         return
@@ -519,20 +519,20 @@ def differences(sheet: Sheet, comparison: Comparison) -> None:
 
 
 def _sizes(width: float, names: Sequence[str]) -> tuple[float, float, float]:
-    """Return width and height of a panel with a line for each name, and the margin that the names need."""
+    """Return width and height of a panel with a line for each name, and the margin for the names."""
     lines = max(name.count("\n") + 1 for name in names)
     longest = max(len(line) for name in names for line in name.split("\n"))
     return width, 1.0 + (0.2 + 0.14 * lines) * len(names), 0.075 * longest
 
 
 def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: str, against: str) -> bool:
-    """Draw quantities below one another, a panel for each network or other key that is no protocol."""
+    """Plot quantities as rows, with a panel for each value of other keys than the protocol's."""
     rows = {column: panels(comparison, column, against) for column in columns}
     subject = rows[columns[-1]]
     if not subject:
         return False
     count = len(subject)
-    # Every row has the panels of the last one, its subject, where it has measured them too.
+    # Each row has the panels of the last row, as far as they were measured.
     titles = [panel.title for panel in subject]
     rows = {column: [one for one in found if one.title in titles] for column, found in rows.items()}
     rows = {column: found for column, found in rows.items() if len(found) == count}

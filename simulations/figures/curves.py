@@ -27,7 +27,7 @@ def run_color(result: Result) -> str:
 
 
 def _banded(axes: Axes, series: Series, color: Any, dash: Any, label: str, alpha: float = 0.2) -> None:
-    """Draw the mean over nodes or edges, and under it the band that holds the middle 80% of them."""
+    """Plot the mean over nodes or edges with a band of their central 80%."""
     low, high = series.quantiles()
     axes.fill_between(series.samples, low, high, color=color, alpha=alpha, linewidth=0)
     axes.plot(series.samples, series.mean, color=color, linestyle=dash, label=label or None)
@@ -38,13 +38,13 @@ MEANS = ("risk", "error", "global_risk", "global_error", "progressive_risk", "mo
 
 
 def horizontal(axes: Axes, result: Result, against: str) -> None:
-    """Name the horizontal axis."""
+    """Label the x-axis."""
     axes.set_xlabel(style.column_label(AGAINST[against], result.config))
     style.units(axes, against)
 
 
 def learning_curve(axes: Axes, result: Result, column: str, against: str = "samples") -> bool:
-    """Draw any measured column: a mean of the nodes with their band, others as they are; False without numbers."""
+    """Plot any measured column, with a band for means over nodes; False without numbers."""
     series = over_nodes(result, column, against) if column in MEANS else over_network(result, column, against)
     if series is None or not np.ptp(series.samples):
         return False
@@ -140,7 +140,7 @@ def constraints(axes: Axes, result: Result, against: str = "samples") -> bool:
     return True
 
 
-# Links and clock of a run: which nodes were awake when, and what became of messages.
+# Links and clock of a run: the activity of nodes and the fates of messages.
 
 NAMED = 30  # nodes; of more the axis counts them
 
@@ -151,7 +151,7 @@ WORDS = {"delivered": "delivered", "lost": "lost", "late": "dropped as too late"
 
 
 def has_clock(result: Result) -> bool:
-    """Tell whether the run has a clock by which nodes sleep, or rounds that bring them no sample."""
+    """Tell whether nodes of the run sleep or have rounds without samples."""
     if "rows_without_sample" in result.facts:
         return True
     clock = result.config.get("clock", "synchronous")
@@ -159,21 +159,21 @@ def has_clock(result: Result) -> bool:
 
 
 def awake(result: Result, batch_sizes: Mapping[int, int]) -> tuple[Array, Array] | None:
-    """Return the share of rounds in which each node drew samples, between one evaluation and the next.
+    """Return the share of rounds in which each node drew samples, between successive evaluations.
 
     Parameters
     ----------
     result : Result
         The run.
     batch_sizes : dict of int to int
-        What each node draws in a round in which it is awake.
+        Number of samples of each node in an awake round.
 
     Returns
     -------
     rounds : array (T + 1,)
         The evaluated rounds, and 0 before them.
     shares : array (V, T)
-        In the order of the nodes' labels, or None if the table of nodes lacks some.
+        Shares in the order of the nodes' labels, or None if the nodes' table lacks rows.
     """
     evaluated = np.unique(np.asarray(result.nodes.get("round", np.empty(0))))
     nodes = sorted(result.graph.nodes)
@@ -190,14 +190,14 @@ def awake(result: Result, batch_sizes: Mapping[int, int]) -> tuple[Array, Array]
 
 
 def deliveries(result: Result) -> tuple[Array, dict[str, Array]] | None:
-    """Return the messages of a round that were sent and that met each fate, means between two evaluations.
+    """Return the mean numbers of messages per round, sent and by fate, between successive evaluations.
 
     Returns
     -------
     rounds : array (T + 1,)
         The evaluated rounds, and 0 before them.
     messages : dict of str to array (T,)
-        ``messages``, which are all that were sent, ``delivered``, ``lost`` and ``late``; None where links are ideal.
+        ``messages``, the number of all sent messages, ``delivered``, ``lost`` and ``late``; None for ideal links.
     """
     if any(name not in result.network for name in ("messages", *DELIVERIES)) or not len(result.network["round"]):
         return None
@@ -210,8 +210,8 @@ def deliveries(result: Result) -> tuple[Array, dict[str, Array]] | None:
 
 
 def draw_awake(axes: Axes, result: Result, rounds: Array, shares: Array) -> QuadMesh:
-    """Draw a line of colours for each node, the darker, the more of the rounds it was awake."""
-    # A mesh and not an image: evaluations may be unevenly far apart.
+    """Draw a line for each node, darker for larger shares of awake rounds."""
+    # A mesh rather than an image, since evaluations may be unevenly spaced.
     names = list(style.node_names(result).values())
     image = axes.pcolormesh(rounds, np.arange(len(names) + 1) - 0.5, shares, cmap="Blues", vmin=0.0, vmax=1.0)
     axes.invert_yaxis()
@@ -225,7 +225,7 @@ def draw_awake(axes: Axes, result: Result, rounds: Array, shares: Array) -> Quad
 
 
 def draw_deliveries(axes: Axes, rounds: Array, counts: Mapping[str, Array]) -> None:
-    """Draw what became of the messages of a round, one above the other, under a line of those sent."""
+    """Draw the stacked fates of the messages per round, below a line of sent messages."""
     base = np.zeros(len(rounds) - 1)
     for name, color in DELIVERIES.items():
         if counts[name].any():
@@ -239,7 +239,7 @@ def draw_deliveries(axes: Axes, rounds: Array, counts: Mapping[str, Array]) -> N
     axes.set_xlabel("rounds")
 
 
-# The figures of one run: its measurements over time, and its network at the end.
+# The figures of one run: its measurements over time, and its final network.
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -279,10 +279,10 @@ def network(sheet: Sheet, result: Result, learned: Learned | None) -> None:
 
 
 def deliveries_and_activity(sheet: Sheet, result: Result, learned: Learned | None) -> None:
-    """Draw who was awake when and what became of messages, where a run has a clock or links that are not ideal."""
+    """Draw the nodes' activity and the fates of messages if clock or links are not ideal."""
     met = deliveries(result)
     slept = None
-    # One learner of all samples tells only how many nodes were awake, not which.
+    # With one learner of all samples, only the number of awake nodes is known.
     if learned is not None and has_clock(result) and not learned.experiment.protocol.pooled:
         sizes = {node: learned.experiment.learner_for(node).batch_size for node in result.graph.nodes}
         slept = awake(result, sizes)
@@ -305,7 +305,7 @@ def deliveries_and_activity(sheet: Sheet, result: Result, learned: Learned | Non
 
 
 def title(result: Result) -> str:
-    """Name the run: protocol, network, stream, learner and seed, and whether it stopped before its end."""
+    """Return the title of a run: protocol, network, stream, learner and seed, and whether it stopped early."""
     config, count = result.config, result.graph.number_of_nodes()
     protocol, stream, learner = (config.get(part, {}) for part in ("protocol", "stream", "learner"))
     form = protocol.get("form", "as published" if protocol.get("as_published") else "")
@@ -325,13 +325,13 @@ def title(result: Result) -> str:
 
 
 def _risk(sheet: Sheet, result: Result) -> None:
-    """Risk beside error where this is another number, each on the nodes' own and on the pooled distribution."""
+    """Plot the risk, and the error if it differs, on the nodes' own and on the pooled data."""
     panels = [_risk_panel] if "error" in repeated([result.network]) else [_risk_panel, _error_panel]
     _panels(sheet, result, sheet.drawing.named("risk"), panels)
 
 
 def _cost(sheet: Sheet, result: Result) -> None:
-    """The error, or without one the risk, against the bytes that the network has sent."""
+    """Plot the error, or else the risk, against the bytes sent by the network."""
     sent = result.network.get("bytes_sent")
     if sent is None or not len(sent) or not sent[-1] > 0:
         return
@@ -360,7 +360,7 @@ def _panels(sheet: Sheet, result: Result, name: str, panels: Sequence[Panel]) ->
 
 
 def _stacked(sheet: Sheet, result: Result, name: str, panels: Sequence[Panel]) -> None:
-    """Draw panels above one another on one axis; no figure when the last panel, its subject, has no data."""
+    """Plot panels above one another with a common x-axis; no figure if the last panel has no data."""
     against = sheet.drawing.against
     kept = _with_data(panels, result, against)
     if not kept or kept[-1] is not panels[-1]:

@@ -1,4 +1,4 @@
-"""One input: the learned functions of the nodes beside the truth."""
+"""Plots of learned functions of one input, with the truth, and of classes over two inputs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 
 def some(items: Sequence[T]) -> Sequence[T]:
-    """Return the items, or as many evenly spaced ones as can be drawn."""
+    """Return all items, or ``CURVES`` evenly spaced ones."""
     return items if len(items) <= CURVES else [items[len(items) * place // CURVES] for place in range(CURVES)]
 
 
 def interval(learned: Learned, stream: Reopened) -> Array:
-    """Return a grid (n, 1) over the inputs the nodes have seen: the held-out samples, or else the dictionaries."""
+    """Return a grid (n, 1) over the range of the held-out samples, or else of the dictionaries."""
     seen: list[Array] = []
     for position, node in some(list(enumerate(sorted(learned.result.graph.nodes)))):
         held_out = stream.held_out(position)
@@ -51,7 +51,7 @@ def interval(learned: Learned, stream: Reopened) -> Array:
 def truths(learned: Learned, stream: Reopened, grid: Array) -> list[Array] | None:
     """Return the truth of each node on the grid, (n, q) each, or None if unknown.
 
-    Of more nodes than can be drawn there are the first ones only.
+    The list is limited to the first nodes if there are more than can be drawn.
     """
     found = []
     for position in range(min(CURVES, learned.result.graph.number_of_nodes())):
@@ -63,7 +63,7 @@ def truths(learned: Learned, stream: Reopened, grid: Array) -> list[Array] | Non
 
 
 def shared(found: list[Array] | None) -> bool:
-    """Tell whether all nodes have the same truth, or none that is known."""
+    """Tell whether all nodes have the same truth, or no known truth."""
     return found is None or all(np.array_equal(found[0], truth) for truth in found[1:])
 
 
@@ -78,7 +78,7 @@ def limits(values: list[Array]) -> tuple[float, float]:
 def all_nodes(
     axes: Axes, learned: Learned, stream: Reopened, grid: Array, truth: Array | None, output: int, color: Any
 ) -> None:
-    """Draw one output of every node's function, the one truth over them, and some held-out samples under them."""
+    """Plot one output of all nodes' functions, their common truth, and some held-out samples."""
     shown = some(learned.nodes)
     curves = [learned.evaluate(node, grid)[:, output] for node in shown]
     every = some(range(learned.result.graph.number_of_nodes()))
@@ -114,7 +114,7 @@ def _band(
     alpha: float,
     named: bool,
 ) -> None:
-    """Draw the band of a node that knows it around its curve; its part that is far outside is cut off."""
+    """Draw the band of a node, if it has one, around its curve, clipped far outside."""
     half = learned.half_width(node, grid)
     if half is None:
         return
@@ -132,7 +132,7 @@ def close(axes: Axes, values: list[Array]) -> None:
 
 
 def one_node(axes: Axes, learned: Learned, node: int, grid: Array, truth: Array | None, color: Any) -> list[Array]:
-    """Draw the function of one node, its own truth and its dictionary as ticks on the lower edge; return the curves."""
+    """Plot one node's function, its truth and, as ticks, its dictionary; return the curves."""
     curve = learned.evaluate(node, grid)[:, 0]
     axes.plot(grid[:, 0], curve, color=color, linewidth=1.5, label="learned")
     _band(axes, learned, node, grid, curve, 0, color, FAINT, named=True)
@@ -154,13 +154,13 @@ def one_node(axes: Axes, learned: Learned, node: int, grid: Array, truth: Array 
     return drawn
 
 
-# Two inputs: the classes a node decides for, with the points of its dictionary.
+# Decision regions over two inputs, with the points of the dictionary.
 
 SIDE = 200  # points along each side
 
 
 def window(learned: Learned, stream: Reopened) -> tuple[float, float, float, float]:
-    """Return (left, right, bottom, top) around the nodes' inputs, without the outermost half percent."""
+    """Return (left, right, bottom, top) of the nodes' inputs, without the outermost half percent."""
     seen: list[Array] = []
     for position, node in some(list(enumerate(sorted(learned.result.graph.nodes)))):
         held_out = stream.held_out(position)
@@ -185,21 +185,21 @@ def chosen(nodes: list[int], risks: dict[int, float], count: int) -> list[int]:
 
 
 def class_count(learned: Learned, stream: Reopened) -> int:
-    """Return the number of classes, which a binary loss with its single output does not show."""
+    """Return the number of classes, which may exceed the number of outputs."""
     if stream.source is not None and stream.source.classes is not None:
         return stream.source.classes
     return max(learned.outputs, 2)
 
 
 def leanings(weights: Array) -> Integers:
-    """Return the class each dictionary point argues for most: its largest weight, or the sign of its only one."""
+    """Return the class of each dictionary point: its largest weight, or the sign of its only weight."""
     if weights.shape[1] == 1:
         return np.asarray(weights[:, 0] > 0, dtype=np.int64)
     return np.asarray(np.argmax(weights, axis=1), dtype=np.int64)
 
 
 def regions(axes: Axes, learned: Learned, node: int, sides: tuple[float, float, float, float], classes: int) -> None:
-    """Colour the plane by the node's decision and mark its dictionary points by the class they argue for."""
+    """Colour the plane by the node's decision, and mark its dictionary points by their class."""
     from matplotlib.colors import ListedColormap
 
     left, right, bottom, top = sides
@@ -229,7 +229,7 @@ def regions(axes: Axes, learned: Learned, node: int, sides: tuple[float, float, 
 
 
 def bayes(axes: Axes, stream: Reopened, position: int, sides: tuple[float, float, float, float], classes: int) -> None:
-    """Draw the borders of the best possible decision, where the stream knows it."""
+    """Draw the borders of the Bayes decision, if known to the stream."""
     left, right, bottom, top = sides
     x, y = np.linspace(left, right, SIDE), np.linspace(bottom, top, SIDE)
     truth = stream.truth(position, np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
@@ -243,7 +243,7 @@ BAYES: dict[str, Any] = {"colors": [style.BLACK], "linewidths": 1.2, "linestyles
 
 
 def _borders(axes: Axes, x: Array, y: Array, decided: Array, classes: int, look: dict[str, Any]) -> None:
-    """Draw the borders between classes, each once: dashes drawn twice would close one another's gaps."""
+    """Draw each border between classes once, since dashes drawn twice would fill their gaps."""
     for k in range(classes):
         mine = np.ma.masked_where(decided < k, (decided == k).astype(np.float64))
         if mine.count() and mine.min() < mine.max():
@@ -256,7 +256,7 @@ def region_color(label: int) -> Any:
 
 
 def point_style(label: int) -> dict[str, Any]:
-    """Return how a dictionary point of class ``label`` is drawn: colour and shape both tell the class."""
+    """Return colour and shape of the dictionary points of class ``label``."""
     return {
         "marker": style.CLASS_MARKERS[label % len(style.CLASS_MARKERS)],
         "markerfacecolor": style.CLASS_COLORS[label % len(style.CLASS_COLORS)],
@@ -267,7 +267,7 @@ def point_style(label: int) -> dict[str, Any]:
 
 
 def class_entries(names: Sequence[str], marked: bool, known: bool) -> list[Line2D | Patch]:
-    """Return one legend entry per class, a mark or else a patch, and one for the best decision when it is ``known``."""
+    """Return one legend entry per class, a mark or a patch, and one for the Bayes decision if it is ``known``."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -289,7 +289,7 @@ COLUMNS = 3  # of panels side by side
 
 
 def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
-    """Draw all nodes on one pair of axes when they share a truth, else one panel a node."""
+    """Plot all nodes in one panel if they have a common truth, else one panel per node."""
     grid = interval(learned, stream)
     found = truths(learned, stream, grid)
     color = curves.run_color(learned.result)
@@ -328,7 +328,7 @@ def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
 
 
 def some_regions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
-    """Draw a few nodes from the lowest risk to the highest, one panel each."""
+    """Plot a few nodes from the lowest to the highest risk, one panel each."""
     risks = final_risks(learned.result)
     classes, sides = class_count(learned, stream), window(learned, stream)
     shown = chosen(learned.nodes, risks, REGIONS)

@@ -1,4 +1,4 @@
-"""The functions a network has learned, rebuilt from a result, and the truth they were to learn."""
+"""The learned functions of a network, rebuilt from a result, and the true functions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Learned:
-    """The final functions of the nodes, from inputs to values as both stand in the data.
+    """The final functions of the nodes, with inputs and values in the data's units.
 
     Parameters
     ----------
     result : Result
         The run; its ``models`` hold the functions' arrays.
     experiment : Experiment
-        Built from the run's configuration: it knows each node's learner, overrides included.
+        The run's experiment, with each node's learner.
     """
 
     result: Result
@@ -41,19 +41,19 @@ class Learned:
 
     @cached_property
     def functions(self) -> dict[int, Function]:
-        """The functions of the nodes that have one of their own, in sorted order of the labels."""
+        """The functions of nodes with their own function, in sorted order of the labels."""
         found = function_arrays(self.result.models)
         return {node: self.experiment.learner_for(node).function_from(found[node]) for node in found}
 
     @cached_property
     def posteriors(self) -> dict[int, Posterior]:
-        """The variances of the functions, of the nodes that know them."""
+        """The posteriors of the functions, for nodes that have them."""
         found = posterior_arrays(self.result.models)
         return {node: Posterior.from_arrays(self.functions[node], found[node]) for node in found}
 
     @cached_property
     def radii(self) -> dict[int, Array]:
-        """Half the width of the conformal bands, (C,) in the learner's units, of the nodes that kept one."""
+        """Half the width of the conformal bands, (C,) in the learner's units, for nodes with such a band."""
         found = band_arrays(self.result.models)
         return {node: ConstantBand.from_arrays(self.functions[node].outputs, found[node]).radii for node in found}
 
@@ -64,35 +64,35 @@ class Learned:
 
     @property
     def level(self) -> float:
-        """The share of targets that bands are to hold: that of the run, 0.9 where it was asked for none."""
+        """The level of bands: the run's level, or 0.9 if the run has none."""
         return float(self.experiment.evaluation.level or LEVEL)
 
     @property
     def nodes(self) -> list[int]:
-        """The labels of the nodes whose models the result holds, sorted."""
+        """The sorted labels of the nodes with models in the result."""
         return list(self.functions)
 
     @property
     def inputs(self) -> int:
-        """p, the dimension of a point; 0 when there is no model."""
+        """p, the dimension of a point; 0 without a model."""
         return next((function.inputs for function in self.functions.values()), 0)
 
     @property
     def outputs(self) -> int:
-        """C, the values of a function; 0 when there is no model."""
+        """C, the number of outputs; 0 without a model."""
         return next((function.outputs for function in self.functions.values()), 0)
 
     @property
     def written_in_points(self) -> bool:
-        """Whether any function is written in points, so that there is a dictionary to show."""
+        """Whether any function has a dictionary of points."""
         return any(hasattr(function, "points") for function in self.functions.values())
 
     def function(self, node: int) -> Function:
-        """Return the function of a node: its own, or the one that all nodes share."""
+        """Return the function of a node: its own, or the common function of all nodes."""
         return self.functions[self.owner(node)]
 
     def points(self, node: int) -> Array:
-        """Return the dictionary of a node, (M, p); none where its function is written in features."""
+        """Return the dictionary of a node, (M, p); empty for functions of features."""
         return self.result.data.inputs.raw(dictionary(self.function(node)))
 
     def size(self, node: int) -> str:
@@ -106,7 +106,7 @@ class Learned:
         return self.function(node).weights
 
     def owner(self, node: int) -> int:
-        """Return the node that holds the function of ``node``: itself, or the one learner that all nodes share."""
+        """Return the node with the function of ``node``: itself, or the one learner of all nodes."""
         return node if node in self.functions else self.nodes[0]
 
     def evaluate(self, node: int, points: Array) -> Array:
@@ -114,7 +114,7 @@ class Learned:
         return self.result.data.targets.raw(self._values(node, points))
 
     def decide(self, node: int, points: Array) -> Array:
-        """Return the node's prediction at ``points`` (n, p) in the targets' unit, (n, q): a value, or a class index."""
+        """Return the node's predictions at ``points`` (n, p), (n, q): values in the targets' unit, or class indices."""
         loss: Any = self.experiment.learner_for(self.owner(node)).loss
         decision: Array = loss.decide(self._values(node, points))
         return self.result.data.targets.raw(decision)
@@ -147,14 +147,14 @@ class Learned:
 
 @dataclass(frozen=True)
 class Reopened:
-    """The run's stream, opened again for its truth and its held-out samples, at the place where the run left it.
+    """The run's stream, opened again in its final state for its truth and its held-out samples.
 
-    Both are as they stand in the data.
+    Both are in the data's units.
     """
 
     source: Source | None
-    missing: str  # why there is no source; empty when there is one
-    samples: int  # drawn by a node
+    missing: str  # why there is no source; empty if there is one
+    samples: int  # samples drawn by a node
 
     def held_out(self, position: int) -> HeldOut | None:
         """Return the held-out samples of the node at ``position``."""
@@ -177,7 +177,7 @@ def rebuild(result: Result) -> Learned:
     Raises
     ------
     InputError
-        When the run's configuration cannot be built here, for instance because a user's own part is not importable.
+        The run's experiment cannot be built here, for example because a user's part cannot be imported.
     """
     from kernelswarm.simulations.engine.nodes import with_labels
     from kernelswarm.simulations.experiment.experiment import Experiment

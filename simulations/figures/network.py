@@ -1,4 +1,4 @@
-"""The network: nodes coloured by their risk, edges by the difference of their ends or the share delivered."""
+"""Plots of the network: nodes coloured by risk, edges by the difference of their nodes or by delivered messages."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ DRAWN = 4000  # edges at most; of more, an even selection is drawn
 
 
 def final_risks(result: Result) -> dict[int, float]:
-    """Return the last risk of each node that has one, on its own data."""
+    """Return the last risk of each node on its own data; nodes without a risk are left out."""
     return node_risks(last_rows(result.nodes))
 
 
 def node_risks(rows: Table) -> dict[int, float]:
-    """Return the risk of each node that has one, from the rows of one round."""
+    """Return the risk of each node from the rows of one round; nodes without a risk are left out."""
     if "risk" not in rows:
         return {}
     pairs = zip(rows["node"], rows["risk"], strict=True)
@@ -50,7 +50,7 @@ def node_risks(rows: Table) -> dict[int, float]:
 
 
 def over_pairs(rows: Table, column: str) -> dict[Edge, float]:
-    """Return the mean over both directions of each edge that has a number, from the rows of one round."""
+    """Return each edge's mean over both directions, from the rows of one round; edges without numbers are left out."""
     if column not in rows:
         return {}
     gathered: dict[Edge, list[float]] = {}
@@ -62,10 +62,10 @@ def over_pairs(rows: Table, column: str) -> dict[Edge, float]:
 
 
 def delivered_shares(result: Result) -> dict[Edge, float]:
-    """Return the share of delivered messages on each directed edge, among messages whose fate is known by the end.
+    """Return the share of delivered messages on each directed edge, without messages still under way.
 
-    Directed edges, (source, target); empty where none was lost or late, and without an edge on which there was no
-    message.
+    Keys are directed edges (source, target). Edges without messages are left out, and the result is empty if no message
+    was lost or late.
     """
     rows = last_rows(result.edges)
     if "delivered" not in rows:
@@ -89,7 +89,7 @@ def share_delivered(edges: Table) -> Array:
 def model_differences(learned: Learned) -> dict[Edge, float]:
     """Return the mean square difference of each edge's two functions at the dictionary points of both.
 
-    It is in the learner's units, as the measurements of edges are.
+    The differences are in the learner's units, like the measurements of edges.
     """
     known, unit = set(learned.nodes), learned.result.data.targets.scale
     found: dict[Edge, float] = {}
@@ -104,7 +104,7 @@ def model_differences(learned: Learned) -> dict[Edge, float]:
 
 
 def drawn_edges(result: Result) -> list[Edge]:
-    """Return the edges that are drawn, sorted: all, or of more than ``DRAWN`` an even selection."""
+    """Return the sorted edges to draw: all, or ``DRAWN`` evenly selected ones."""
     edges = sorted((min(edge), max(edge)) for edge in result.graph.edges)
     if len(edges) <= DRAWN:
         return edges
@@ -121,12 +121,12 @@ def draw(
     size: float = 1.0,
     scales: Scales | None = None,
 ) -> tuple[ScalarMappable | None, ScalarMappable | None]:
-    """Draw the network and return the quantities of both colour bars, nodes' and edges'; None for missing ones.
+    """Draw the network and return the quantities of the colour bars of nodes and edges; None for missing ones.
 
-    The wider an edge, the larger its dual. Where ``delivered`` is known, edges have its colours instead of those of the
-    differences: the half of an edge at a node that of the messages to this node. The square, nodes and
-    lines are ``size`` times as large as on the screen. ``scales`` are those of nodes and edges, where they are not to
-    follow from the values.
+    The width of an edge increases with its dual. With ``delivered``, edges are coloured by the share of delivered
+    messages instead of differences: each half of an edge shows the messages to the node at its end. The square, nodes
+    and lines are ``size`` times as large as on the screen. ``scales`` of nodes and edges are computed from the values
+    by default.
     """
     import matplotlib
     from matplotlib.cm import ScalarMappable
@@ -140,7 +140,7 @@ def draw(
     thin = min(1.0, (THREADS / max(len(edges), 1)) ** 0.5) * min(1.0, size + 0.2)
     strongest = max(duals.values(), default=0.0)
     widths = [thin * (1.5 + (3.0 * duals.get(edge, 0.0) / strongest if strongest > 0 else 0.0)) for edge in edges]
-    # From light to dark, but not so light that a small value vanishes into the page.
+    # From light to dark, but not so light that small values are invisible.
     edge_map, node_map = (
         _middle(matplotlib.colormaps["YlOrBr"], 0.25, 0.95),
         _middle(matplotlib.colormaps["viridis"], 0.0, 1.0),
@@ -174,7 +174,7 @@ def draw(
         _write_names(axes, style.node_names(result, MOST), nodes, spots, faces, area)
     axes.margins(0.08)
     axes.set_axis_off()
-    axes.set_aspect("equal", adjustable="datalim")  # the whole box, also for a path
+    axes.set_aspect("equal", adjustable="datalim")  # uses the whole box, also for a path
     bars = [
         ScalarMappable(norm, colors) if norm else None
         for norm, colors in ((node_scale, node_map), (edge_scale, edge_map))
@@ -185,7 +185,7 @@ def draw(
 def _write_names(
     axes: Axes, names: Mapping[int, str], nodes: Sequence[int], spots: Array, faces: Array, area: float
 ) -> None:
-    """Write the nodes' names where they stand, or below them where some are too long for that."""
+    """Write the nodes' names onto the nodes, or below them if some names are too long."""
     inside = max(map(len, names.values())) <= FITTING
     for node, place, face in zip(nodes, spots, faces, strict=True):
         luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))
@@ -206,8 +206,8 @@ def _write_names(
 def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
     """Draw the network with one colour bar for the nodes' risk and one for the edges: differences, or deliveries.
 
-    Differences that were not measured are those of the learned functions, where these are given. On small axes nodes
-    and edges are smaller and labels shorter.
+    If differences were not measured, they are computed from the learned functions, if given. On small axes, nodes and
+    edges are smaller and labels shorter.
     """
     box = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
     letter = 0.5 * float(axes.xaxis.label.get_fontsize()) / 72.0  # inches
@@ -240,7 +240,7 @@ def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
 
 
 def _mark(bar: Colorbar, values: Collection[float]) -> None:
-    """Mark a colour bar; of values that are all alike it shows this one, and none below or above it."""
+    """Set the ticks of a colour bar; if all values are equal, it shows this value only."""
     style.ticks(bar)
     low, high = min(values), max(values)
     if low == high:
@@ -250,7 +250,7 @@ def _mark(bar: Colorbar, values: Collection[float]) -> None:
 def _colors(
     colors: Colormap, scale: Normalize | None, values: Mapping[Any, float], order: Sequence[Any], missing: Any
 ) -> Array:
-    """Return the colour (n, 4) of each of some nodes or edges."""
+    """Return the colours (n, 4) of nodes or edges."""
     from matplotlib.colors import to_rgba
 
     known = np.array([scale is not None and one in values for one in order], dtype=bool)
@@ -261,7 +261,7 @@ def _colors(
 
 
 def arranged(graph: nx.Graph[int]) -> tuple[dict[int, Array], float]:
-    """Return where nodes are drawn, none over another, and their diameter as a share of the drawing's extent."""
+    """Return non-overlapping positions of the nodes, and their diameter as a share of the drawing's extent."""
     count = len(graph)
     area = 320.0 if count <= 30 else max(5000.0, min(30.0 * count, 12000.0)) / count  # points^2, of a square of SIDE
     diameter = area**0.5 / SIDE
@@ -269,14 +269,15 @@ def arranged(graph: nx.Graph[int]) -> tuple[dict[int, Array], float]:
 
 
 def _apart(places: dict[int, tuple[float, float]], diameter: float) -> dict[int, Array]:
-    """Push nodes that would cover one another apart, by no more than it takes."""
+    """Push overlapping nodes apart by the smallest possible amount."""
     nodes = sorted(places)
     spots = np.array([places[node] for node in nodes], dtype=np.float64)
     extent = float(np.ptp(spots, axis=0).max()) or 1.0
     needed = 1.05 * diameter * extent
     order = np.array(nodes)
     for _ in range(100 if len(nodes) <= 400 else 0):
-        # From the node of a row to that of a column, a matrix for each coordinate: numpy is slow along axes of two.
+        # Differences from the row's to the column's node, one matrix per coordinate: numpy is slow along axes of length
+        # 2.
         gaps = [side - side[:, None] for side in spots.T]
         distances = np.sqrt(gaps[0] * gaps[0] + gaps[1] * gaps[1])
         np.fill_diagonal(distances, np.inf)
@@ -284,7 +285,7 @@ def _apart(places: dict[int, tuple[float, float]], diameter: float) -> dict[int,
             break
         push = np.maximum(needed - distances, 0.0) / 2
         same = np.nonzero(distances == 0.0)
-        distances[same] = np.sqrt(2.0)  # that of the diagonal, along which two nodes at the very same place part
+        distances[same] = np.sqrt(2.0)  # nodes at the same place separate along the diagonal
         lengths = np.maximum(distances, 1e-12)
         for side, gap in zip(spots.T, gaps, strict=True):
             gap[same] = np.sign(order[same[1]] - order[same[0]])
@@ -293,7 +294,7 @@ def _apart(places: dict[int, tuple[float, float]], diameter: float) -> dict[int,
 
 
 def scale(values: Collection[float]) -> Normalize | None:
-    """Return the scale of a colour bar for values: logarithmic where they span decades; None without any."""
+    """Return the scale of a colour bar: logarithmic if the values span decades; None without values."""
     from matplotlib.colors import LogNorm, Normalize
 
     if not values:
@@ -302,7 +303,7 @@ def scale(values: Collection[float]) -> Normalize | None:
     low, high = float(numbers.min()), float(numbers.max())
     if low > 0 and style.spans_decades([numbers]):
         return LogNorm(low, high)
-    if low == high:  # one colour needs a scale with an extent all the same
+    if low == high:  # the scale of one colour needs an extent too
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     return Normalize(low, high)
 

@@ -27,25 +27,25 @@ def draw(
 ) -> list[Path]:
     """Draw the figures of one run into ``folder`` and return their paths.
 
-    A figure whose quantity the run did not measure (no duals without constraints, no decision regions in 784
-    dimensions) is left out. Figures that evaluate the models need the run's own parts; when these cannot be built, or
-    the data cannot be opened again, a warning or a line in the figure says so. docs/figures.md describes each file.
+    Figures of unmeasured quantities (duals without constraints, decision regions in 784 dimensions) are left out.
+    Figures that evaluate models need the run's parts and data. If these are not available, there is a warning or a line
+    in the figure. docs/figures.md describes each file.
 
     Parameters
     ----------
     result : Result
         The run.
     folder : Path or str
-        Made when it is missing; files of the same names are replaced.
+        The folder, created if it is missing; files with the same names are replaced.
     format : str or sequence of str
-        "png", "pdf" or "svg", or several of them.
+        "png", "pdf" or "svg", or several of these.
     style : {"screen", "paper", "two_column"}
-        How large the figures are: for a page on the screen, one column of a paper, or both. In papers titles stand in
-        ``captions.txt``.
+        The size of the figures: for the screen, for one column of a paper, or for both columns. For papers, titles are
+        written to ``captions.txt``.
     columns : str or sequence of str
-        Columns of ``result.network`` that are drawn as the panels of one figure, and no other figure.
+        Columns of ``result.network``, plotted as panels of a single figure instead of the usual figures.
     against : {"samples", "rounds", "scalars", "bytes"}
-        What stands on the horizontal axis: samples a node, rounds, or what the whole network has sent by then.
+        The x-axis: samples per node, rounds, or scalars or bytes sent by the whole network.
 
     Raises
     ------
@@ -89,8 +89,8 @@ def draw_many(
 ) -> list[Path]:
     """Draw several runs on the same axes into ``folder``: one curve per configuration, with its spread over seeds.
 
-    Runs that differ only in their seed belong to one curve; the curves are named by the keys in which their
-    configurations differ. A single run is drawn as :func:`draw` draws it, which describes the other parameters.
+    Runs that differ only in their seed form one curve. Curves are named by the keys in which the experiments differ. A
+    single run is plotted by :func:`draw`, which describes the other parameters.
     """
     if len(results) == 1:
         return draw(results[0], folder, format, style, columns, against)
@@ -109,8 +109,8 @@ def draw_comparison(
 ) -> list[Path]:
     """Draw a comparison into ``folder``: each quantity as curves, one per cell; the final figures as dots.
 
-    Where values were drawn, also the final figures over them. And for each risk and error the differences to the
-    reference of each cell, seed by seed; see
+    If values were drawn, the final figures are also plotted against them. For each risk and error, the paired
+    differences to the reference of each cell are plotted; see
     :meth:`~kernelswarm.simulations.records.outcome.Comparison.reference`. :func:`draw` describes the other parameters.
     """
     from kernelswarm.simulations.figures import cells

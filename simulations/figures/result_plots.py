@@ -1,4 +1,4 @@
-"""Figures of a run or of a model in Python: each returns its matplotlib figure and takes axes to draw into."""
+"""Plots of runs, comparisons and models in Python: each takes optional axes and returns its matplotlib figure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
     from kernelswarm.simulations.records.result import Result
 
-# The picture of one model: its curve over one input, its regions or its surface over two.
+# The plot of one model: a curve over one input, or regions or a surface over two.
 
 CURVE = 400  # points of a curve
 SIDE = 160  # points along each side of a plane
@@ -32,19 +32,19 @@ FADED = 0.9  # of a surface, where nothing is known
 
 
 def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: Any = None) -> None:
-    """Draw a model of one or two inputs, its dictionary and, where given, samples.
+    """Plot a model of one or two inputs, its dictionary and, optionally, samples.
 
-    One input: the function, or the probability (with other losses than logistic ones the value) of each class. Two
-    inputs: the region of each class, or the value as a surface with its colour bar. Where the model knows its variance,
-    the function has a band that holds 90% of targets, and a surface fades where nobody knows. The picture reaches as
-    far as ``points``, else as far as the dictionary, else (functions of features have none) from -1 to 1.
+    For one input, the plot shows the function, or the probability of each class (the value for losses that are not
+    logistic). For two inputs, it shows the region of each class, or the value as a surface with a colour bar. If the
+    model has a variance, the function has a 90% band, and a surface fades with increasing uncertainty. The range is
+    that of ``points``, or else of the dictionary, or else from -1 to 1.
 
     Parameters
     ----------
     model : Model
-        As `load` returns it, or an estimator's ``model_``.
+        A model returned by `load`, or an estimator's ``model_``.
     axes : matplotlib Axes
-        Where to draw.
+        The axes.
     points : array of shape (n, p) or frame, optional
         Samples.
     targets : array of shape (n,) or (n, C), optional
@@ -53,13 +53,12 @@ def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: 
     Raises
     ------
     InputError
-        When the model has more than two inputs, or several outputs over two, or the points have other columns, or there
-        are not as many targets.
+        The model has more than two inputs, or several outputs over two inputs; or the points have other columns, or the
+        number of targets differs.
 
     Notes
     -----
-    All axes are in the units of the data, as `Model.predict` takes and gives them. Of more than 5,000 samples an even
-    selection is drawn.
+    All axes are in the data's units, as in `Model.predict`. From more than 5,000 samples, evenly spaced ones are drawn.
     """
     if model.inputs > 2:
         raise InputError(f"a model of {model.inputs} inputs cannot be drawn: only one and two inputs can")
@@ -243,14 +242,14 @@ def _prediction(model: Model) -> str:
     return f"predicted {style.literal(style.short(names[0]))}" if len(names) == 1 else "prediction"
 
 
-# Figures for a notebook: they show themselves, whether or not pyplot knows them.
+# Figures that display themselves in notebooks, without pyplot.
 
 DOTS = 80
-"""Dots an inch of figures in notebooks: a picture of 6 by 4 inches takes some 30 kB."""
+"""Dots per inch of figures in notebooks: an image of 6 by 4 inches has about 30 kB."""
 
 
 class Picture(Figure):
-    """A figure that a notebook shows when it is the value of a cell."""
+    """A figure that a notebook displays as the value of a cell."""
 
     def _repr_png_(self) -> bytes:
         return png(self)
@@ -302,12 +301,12 @@ class ResultPlots:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; in a figure of its own when left out.
+            The axes; by default a new figure is made.
 
         Returns
         -------
         Figure
-            The figure drawn into.
+            The figure of the axes.
 
         Raises
         ------
@@ -452,7 +451,7 @@ class ComparisonPlots:
         Returns
         -------
         Figure
-            The figure drawn into.
+            The figure of the axes.
 
         Raises
         ------

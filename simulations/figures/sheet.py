@@ -50,7 +50,7 @@ class Style:
     letters : int
         Characters of a legend in an inch.
     rc : dict
-        What differs from ``style.RC``.
+        Settings that differ from ``style.RC``.
     """
 
     width: float | None = None
@@ -109,7 +109,7 @@ class Drawing:
     columns : tuple of str
         The measured columns that are drawn as the panels of one figure; empty for all the usual figures.
     against : str
-        What stands on the horizontal axis, of ``AGAINST``.
+        The x-axis, a key of ``AGAINST``.
     """
 
     formats: tuple[str, ...] = ("png",)
@@ -126,11 +126,11 @@ class Drawing:
 
     @property
     def usual(self) -> bool:
-        """Whether neither columns nor axis were chosen, so that figures without a horizontal axis are drawn too."""
+        """Whether neither columns nor axis were chosen, so that all usual figures are drawn."""
         return not self.columns and self.against == "samples"
 
     def named(self, name: str) -> str:
-        """Return the name of a figure; one over another axis than usual says so."""
+        """Return the name of a figure, with the x-axis if it is not the usual one."""
         return name if self.against == "samples" else f"{name}-{self.against}"
 
     @classmethod
@@ -165,7 +165,7 @@ def _require(name: str, given: Sequence[str], known: Sequence[str] | Mapping[str
 
 
 def refuse_unknown(columns: Sequence[str], tables: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse columns that no table has; raises InputError."""
+    """Raise an InputError for columns that no table has."""
     known = list(dict.fromkeys(name for table in tables for name in table))
     for column in columns:
         if column not in known:
@@ -179,7 +179,7 @@ class Sheet:
     Parameters
     ----------
     folder : Path
-        Made when it is missing; files of the same names are replaced.
+        The folder, created if it is missing; files with the same names are replaced.
     drawing : Drawing
         Formats and style.
 
@@ -200,7 +200,7 @@ class Sheet:
         self._titles: dict[Figure, str] = {}
 
     def figure(self, width: float, height: float) -> Figure:
-        """Make a figure that asks for ``width`` by ``height`` inches on the screen; a paper's has its width."""
+        """Create a figure of ``width`` by ``height`` inches on the screen; for papers, the width is fixed."""
         # Not plt.figure: it would open the user's windows, and these figures only ever become files.
         from matplotlib.figure import Figure
 
@@ -218,23 +218,23 @@ class Sheet:
         share: bool | Literal["row", "column"] = False,
         shape: Literal["curves", "square", "lines"] = "curves",
     ) -> tuple[Figure, list[Axes], int]:
-        """Make panels row by row; return the figure, the panels and how many stand side by side.
+        """Create panels row by row; return the figure, the panels and the number of columns.
 
         Parameters
         ----------
         count : int
-            How many panels.
+            Number of panels.
         columns : int
-            How many of them stand side by side, where they fit.
+            Maximum number of panels side by side.
         width, height : float
-            What a panel asks for, in inches on the screen.
+            The wanted size of a panel, in inches on the screen.
         margin : float
             Inches beside all panels.
         share : bool, "row" or "column"
-            Whether panels share both axes; the horizontal one and those of a row the vertical one; or those of a
-            column the horizontal one.
+            Shared axes of the panels. True: both axes; "row": the x-axis, and the y-axis within rows; "column": the
+            x-axis within columns.
         shape : {"curves", "square", "lines"}
-            How high a panel is that a paper makes narrower: flat, in the same proportion, or as its lines of text ask.
+            The height of a panel that is narrower in a paper: flat, proportional, or determined by its lines of text.
         """
         from matplotlib.figure import Figure
 

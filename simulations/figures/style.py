@@ -149,7 +149,7 @@ def spans_decades(values: Iterable[Array], decades: float = 1.5) -> bool:
 
 
 def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
-    """Make an axis logarithmic where its values span decades, and let it start at zero where they begin close to it."""
+    """Make an axis logarithmic if its values span decades, and start it at zero if they begin close to zero."""
     listed = [np.ravel(np.asarray(v, dtype=float)) for v in values]
     if spans_decades(listed):
         axes.set_yscale("log", nonpositive="mask") if axis == "y" else axes.set_xscale("log", nonpositive="mask")
@@ -223,8 +223,9 @@ def literal(text: str) -> str:
 
 
 def distinct(names: Iterable[object], most: int = 32) -> list[str]:
-    """Return names as `short` does, but where that makes two alike, without the words that all begin with, or cut in
-    the middle.
+    """Shorten names as `short`, but keep them distinct.
+
+    If shortened names are equal, their common beginning is removed, or they are cut in the middle.
 
     Examples
     --------
@@ -250,7 +251,7 @@ def node_names(result: Result, most: int = 32) -> dict[int, str]:
 
 
 def without_formulas(figure: Figure) -> None:
-    """Show what users call things as it stands: between two $ matplotlib sees a formula, or fails."""
+    """Show users' names literally, since matplotlib reads text between two $ as a formula."""
     from matplotlib.axis import Tick
     from matplotlib.text import Text
 
@@ -262,7 +263,7 @@ def without_formulas(figure: Figure) -> None:
 
 
 def fit_name(axes: Axes) -> None:
-    """Break the name of a vertical axis into lines where axes of the user's are lower than it is long."""
+    """Wrap the label of a y-axis if it is longer than the user's axes are high."""
     label = axes.yaxis.label
     letter = 0.6 * float(label.get_fontsize()) / 72.0  # inches
     height = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted()).height
@@ -300,7 +301,7 @@ def loss_name(config: dict[str, Any]) -> str:
 
 
 def column_label(column: str, config: dict[str, Any], facts: Mapping[str, Any] | None = None) -> str:
-    """Return the words of an axis for a measured column, with its unit, which the ``facts`` of a summary may say."""
+    """Return the label of an axis for a measured column, with its unit, which the ``facts`` of a summary may give."""
     unit = unit_of(config, facts)
     error = "fraction misclassified" if task(config) == "classification" else "mean square error"
     loss = f"{loss_name(config)} loss"
