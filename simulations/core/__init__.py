@@ -1,1 +1,1 @@
-"""The basis of all layers: errors, messages, seeds, files, and what this machine has."""
+"""The basis of all layers: errors, messages, seeds, files, and the resources of the machine."""

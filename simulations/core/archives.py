@@ -23,10 +23,10 @@ from kernelswarm.simulations.core.machine import free
 ENDING = ".npy"
 
 ENCRYPTED = 0x1
-"""The bit of a member's flags that says so."""
+"""The flag of encrypted members."""
 
 LARGEST_PLAIN = 2**32 - 2**24
-"""Bytes of arrays up to which an archive's places have 32 bits, with room for what stands beside them."""
+"""Maximum bytes of arrays for archives with 32-bit offsets, with room for the records."""
 
 _MEMBER = struct.Struct("<4s5H3L2H")
 _LISTED = struct.Struct("<4s6H3L5H2L")
@@ -36,48 +36,48 @@ _WHERE_THAT_IS = struct.Struct("<4sLQL")
 """The records of an archive (PKWARE's application note, 4.3.7, 4.3.12, 4.3.16, 4.3.14 and 4.3.15)."""
 
 VERSION, OF_MANY = 20, 45
-"""The least zip version that reads uncompressed members and archives of more than 65,535 of them."""
+"""Minimum zip versions for uncompressed members, and for archives of more than 65,535 members."""
 
 NEW_YEAR_1980 = 33
-"""The first date that an archive can hold: the same arrays make the same bytes."""
+"""The first date of the zip format, constant so that equal arrays give equal bytes."""
 
 UTF8 = 0x800
-"""The bit of a member's flags that says how its name is written."""
+"""The flag of names in UTF-8."""
 
 HEADERS: Mapping[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype[Any]]]] = {
     (1, 0): npy.read_array_header_1_0,
     (2, 0): npy.read_array_header_2_0,
 }
-"""The readers of an array's shape, order and type, by the version of its format; 3.0 is for named fields alone."""
+"""Readers of an array's shape, order and type by format version; version 3.0 is only for named fields."""
 
 UNREADABLE = (
-    ValueError,  # NumPy's word for most that is wrong, a text that is not UTF-8 among it
+    ValueError,  # NumPy's error for most damages, also for invalid UTF-8
     TypeError,
     KeyError,
     IndexError,
     AttributeError,
-    SyntaxError,  # a header is a Python literal: these are of who reads literals
+    SyntaxError,  # headers are Python literals, whose reader raises these
     RecursionError,
     tokenize.TokenError,
     EOFError,
     OSError,
     OverflowError,
-    NotImplementedError,  # a compression, or a feature of archives, that Python does not know
+    NotImplementedError,  # an unknown compression or feature of archives
     RuntimeError,
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
 )
-"""The exceptions of zipfile, decompressing libraries and NumPy for a damaged member or one that is no array."""
+"""The exceptions of zipfile, decompressing libraries and NumPy for members that are damaged or not arrays."""
 
 
 class ArchiveError(ValueError):
-    """An archive, or one of its arrays, cannot be read; the message is half a sentence about it.
+    """Raised if an archive or one of its arrays cannot be read; the message is half a sentence.
 
     Parameters
     ----------
     message : str
-        What is wrong.
+        The reason.
     name : str
         The array; empty for the archive itself.
     """
@@ -97,13 +97,13 @@ def read_arrays(
     file : Path or binary file
         The archive.
     wanted : callable, optional
-        Is given the names of all arrays and returns those to read, which must be among them; all when left out.
+        Returns the names of the arrays to read, given the names of all arrays; by default all are read.
 
     Raises
     ------
     ArchiveError
-        It is no archive, or one of the arrays asked for is no plain array, or larger than its place in the archive or
-        than the free memory.
+        The file is not an archive, or a requested array is not a plain array, or is larger than its place in the
+        archive or than the free memory.
     FileNotFoundError
         There is no such file.
     """
@@ -126,12 +126,12 @@ def read_arrays(
 
 
 def write_arrays(file: IO[bytes], arrays: Mapping[str, AnyArray]) -> None:
-    """Write arrays as `numpy.savez` does, in a tenth of its time where they are small: it takes 50 us for each.
+    """Write arrays like `numpy.savez`, in a tenth of its time for small arrays, for which it takes 50 us each.
 
     Raises
     ------
     ValueError
-        An array holds objects, which would be pickled.
+        An array has objects, which would be pickled.
     """
     taken = [np.asarray(array, order="C") for array in arrays.values()]
     if sum(array.nbytes + 1024 for array in taken) > LARGEST_PLAIN:

@@ -1,4 +1,4 @@
-"""The compilation of our own functions, which happens once on a machine: observed, and timed."""
+"""Observation and timing of the compilation of functions, which happens once per machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kernelswarm.simulations.core.own_code import OwnCode
 
 
 class Compilation:
-    """The functions compiled since the begin of the watch; those loaded from the disk do not count.
+    """The functions compiled since the beginning of the watch; functions loaded from the disk do not count.
 
     Attributes
     ----------
     functions : int
-        How many functions have been compiled, those inside others included.
+        Number of compiled functions, including nested ones.
     """
 
     def __init__(self, tell: Callable[[Compilation], None] | None = None) -> None:
@@ -35,11 +35,11 @@ class Compilation:
 
     @property
     def seconds(self) -> float:
-        """The time that it has taken so far, also of one that goes on."""
+        """The seconds of all compilations so far, including the present one."""
         return self._done + (time.perf_counter() - self._began if self._depth else 0.0)
 
     def begin(self) -> None:
-        """Note that a function is being compiled, perhaps inside another one."""
+        """Record the beginning of a compilation, which may be nested."""
         if threading.get_ident() != self._thread:
             return
         if not self._depth:
@@ -65,22 +65,21 @@ class Compilation:
 def watch_compilation(
     tell: Callable[[Compilation], None] | None = None, compilation: Compilation | None = None
 ) -> Iterator[Compilation]:
-    """Listen to what numba compiles in this thread.
+    """Watch the functions that numba compiles in this thread.
 
-    Numba announces a compilation only after it has looked for the function in its cache on the disk, so that a function
-    that is loaded is none.
+    Numba announces a compilation only after a search in its disk cache, so loaded functions do not count.
 
     Parameters
     ----------
     tell : callable, optional
         Called whenever the compilation of a function begins or ends.
     compilation : Compilation, optional
-        What to add to, where somebody has listened before.
+        An earlier record, which is continued.
 
     Yields
     ------
     Compilation
-        What has been compiled since.
+        The record of compilations.
     """
     from numba.core import event
 
@@ -98,9 +97,9 @@ def watch_compilation(
 
 
 def keep_by_contents(module: str) -> None:
-    """Have numba load its files of a user's module only while all of their sources have the same contents.
+    """Let numba load cached files of a user's module only if the contents of all its sources are unchanged.
 
-    Code that `exec` or `runpy` has run stands in no module, and nothing of it is kept.
+    Code run by `exec` or `runpy` belongs to no module, and is not cached.
     """
     if "numba" in sys.modules and module in sys.modules:
         from kernelswarm.kept_code import keep_all
@@ -109,30 +108,30 @@ def keep_by_contents(module: str) -> None:
 
 
 def is_kept(function: Any) -> bool:
-    """Tell whether a function has been compiled for some arguments: here, or earlier and kept on the disk.
+    """Tell whether a function has been compiled for any arguments, in this process or in the disk cache.
 
-    Where compilation is switched off there is nothing to wait for.
+    The result is True if compilation is switched off.
     """
     return not hasattr(function, "signatures") or bool(function.signatures) or function.kept.is_there
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Have watchers count the time in here as that of a compilation, which happens in another process."""
+    """Count the time of the block as compilation, which happens in another process."""
     from numba.core import event
 
     with event.trigger_event("numba:compile", data={}):
         yield
 
 
-# Parts that are defined where no other process can read them: in a notebook, or in a program that was typed in.
+# Parts that other processes cannot import: defined in a notebook or in an interactive session.
 
 MAIN = "__main__"
 
 
 def is_script() -> bool:
-    """Tell whether the program is in a file, or a module, which other processes read for themselves."""
-    with in_turn():  # another thread may hide it just now
+    """Tell whether the program is a file or module, which other processes can import."""
+    with in_turn():  # another thread may be hiding it
         main = sys.modules[MAIN]
     file = getattr(main, "__file__", None)
     return getattr(main, "__spec__", None) is not None or (file is not None and Path(file).is_file())
@@ -140,7 +139,7 @@ def is_script() -> bool:
 
 @contextmanager
 def hidden_script() -> Iterator[None]:
-    """Hide the script from processes that are started meanwhile, which would read it; one thread at a time."""
+    """Hide the main script from processes started in the block, which would import it; one thread at a time."""
     with in_turn():
         script = sys.modules[MAIN]
         sys.modules[MAIN] = ModuleType(MAIN)
@@ -151,12 +150,12 @@ def hidden_script() -> Iterator[None]:
 
 
 def packed(values: Sequence[object]) -> bytes:
-    """Return the definitions, in such a program, of the parts in some values, or b"" without parts.
+    """Return the pickled definitions of the parts in ``values`` from such a program, or b"" without parts.
 
     Raises
     ------
     InputError
-        A definition cannot be sent, or was made again after its part was.
+        A definition cannot be pickled, or was changed after its part was created.
     """
     if is_script():
         return b""
@@ -170,7 +169,7 @@ def packed(values: Sequence[object]) -> bytes:
 
 
 def unpack(contents: bytes) -> None:
-    """Define here what another process has packed."""
+    """Define the contents packed by another process."""
     if contents:
         vars(sys.modules[MAIN]).update(_pickler().loads(contents))
 

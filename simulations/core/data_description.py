@@ -14,11 +14,11 @@ from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core.errors import number_of, shown
 
-# The coding of the data's columns as a learner's numbers; fitted once, and kept with a model.
+# The coding of the data's columns as a learner's numbers, fitted once and stored with a model.
 
 
 Kind = Literal["number", "truth", "words", "ranks", "time", "clock", "duration"]
-"""The kinds of columns: numbers, truth values, words, words in an order, moments, times of day, or lengths of time."""
+"""The kinds of columns: numbers, truth values, words, ordered words, moments, times of day, or durations."""
 
 HELD: dict[Kind, str] = {
     "number": "numbers",
@@ -32,51 +32,50 @@ HELD: dict[Kind, str] = {
 """The names of the kinds in messages."""
 
 ALIKE: dict[Kind, Kind] = {"truth": "number", "ranks": "words"}
-"""Kinds that columns of others can be read as."""
+"""Kinds that columns of another kind can be read as."""
 
 Written = Literal["", ".", ",", "day", "month", "year"]
 """The formats of numbers and dates in text."""
 
 Missing = Literal["refuse", "drop", "mean", "last"]
-"""The treatment of missing values: refused, rows dropped, the training rows' mean, or the last value before."""
+"""The treatment of missing values: an error, dropped rows, the training rows' mean, or the last earlier value."""
 
 DAY = 86_400e6
 """Microseconds in a day."""
 
 CYCLES = (("hour", 1.0, 0.0), ("weekday", 7.0, 3.0), ("season", 365.2425, 0.0))
-"""Name and length, in days, of each cycle of times, with the days from the beginning of a cycle to that of 1970."""
+"""Name and length, in days, of each cycle, with the days from the beginning of a cycle to the beginning of 1970."""
 
 
 POSSIBLE: dict[Kind, tuple[tuple[str, float, float], ...]] = {"time": CYCLES, "clock": CYCLES[:1]}
-"""The cycles that columns of a kind may have: a length of time repeats nothing."""
+"""The possible cycles of each kind of columns; durations have none."""
 
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """One column of the data, with its values as numbers (`values_are`), nan for a missing one.
+    """One column of the data, with its values as numbers (`values_are`), NaN for missing values.
 
     Parameters
     ----------
     name
-        What it is called.
+        The name of the column.
     kind
-        What it holds.
+        The kind of content.
     words
-        The different words of a column of words, coded as columns of 0 and 1; or of words in an order,
-        which become 0, 1, 2, ...
+        The distinct words of a column. Words are coded as columns of 0 and 1, ordered words as 0, 1, 2, ...
     zoned
-        Whether moments are of a time zone; they count in UTC then.
+        Whether moments have a time zone; then they are in UTC.
     cycles
-        Which of hour, weekday and season become columns too.
+        The cycles among hour, weekday and season that become columns too.
     origin
-        Of moments, the first of the training rows, in microseconds since 1970.
+        The first moment of the training rows, in microseconds since 1970.
     fill
-        The replacement of a missing value, as a value of the column, or None if missing values are refused.
+        The replacement of missing values, as a value of the column, or None if missing values raise an error.
     codes
-        Values that stand for missing ones: numbers or text.
+        Codes for missing values: numbers or text.
     written
-        How text says numbers or dates, where some has shown it: "." or ",", which stands before fractions, or "day",
-        "month" or "year", which comes first.
+        The notation of numbers or dates in text, if known: the decimal mark "." or ",", or the first element of dates,
+        "day", "month" or "year".
     """
 
     name: str
@@ -98,20 +97,20 @@ class CodedColumn:
         return (first, *(f"{self.name} {wave}" for wave in waves))
 
     def coded(self, values: Array, words: Sequence[str] = ()) -> Array:
-        """Return the columns (n, k) of values (n,); missing values without a fill stay nan.
+        """Return the coded columns (n, k) of values (n,); missing values without a fill remain NaN.
 
         Parameters
         ----------
         values
-            Numbers; truth values as 0 and 1; the places of words in ``words``; times in microseconds, moments since
+            Numbers; truth values as 0 and 1; words as indices into ``words``; times in microseconds, moments since
             1970.
         words
-            The words that the places are of. One that the column does not know is 0 in all of its columns.
+            The words of the indices. A word unknown to the column is 0 in all columns.
 
         Raises
         ------
         ValueError
-            A word is none of those in an order.
+            A word is not among the ordered words.
         """
         if self.kind in ("words", "ranks"):
             places = {word: place for place, word in enumerate(self.words)}
@@ -164,7 +163,7 @@ class Coding:
         return tuple(name for column in self.columns for name in column.names)
 
     def coded(self, values: Array, read: Sequence[CodedColumn]) -> Array:
-        """Return the inputs (n, p) of values (n, columns); ``read`` has the words that their places are of."""
+        """Return the inputs (n, p) of values (n, columns); ``read`` has the words of indices."""
         found = [
             column.coded(own, other.words) for column, own, other in zip(self.columns, values.T, read, strict=True)
         ]
@@ -175,7 +174,7 @@ class Coding:
         return ", ".join(filter(None, map(str, self.columns)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return lists, numbers and None, as JSON holds them."""
+        """Return lists, numbers and None for JSON."""
         return {"missing": self.missing, "columns": [asdict(column) for column in self.columns]}
 
     @classmethod
@@ -226,7 +225,7 @@ def _is_finite(value: Any) -> bool:
 
 
 DOUBTS = ("row_numbers", "gap_codes", "far_targets", "repeated_rows", "alike_nodes")
-"""The facts of a stream that warn of its data."""
+"""The facts of a stream that are warnings about its data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +234,7 @@ class Variables:
 
         learner's value = (own value - mean) / deviation
 
-    Before that, a value of a column of heavy tails becomes a logarithm, ``sign(d) log(1 + |d| / tail)`` with
+    Before that, values of columns with heavy tails are transformed to a logarithm, ``sign(d) log(1 + |d| / tail)`` with
     ``d = own value - middle``.
 
     Parameters
@@ -266,14 +265,14 @@ class Variables:
     tail: Array | None = None
 
     def scaled(self, values: Array) -> Array:
-        """Return values (n, k) in their own units as the learner sees them."""
+        """Convert values (n, k) from their own units to the learner's."""
         if self.middle is not None and self.tail is not None:
             apart, unit = values - self.middle, np.where(self.tail > 0.0, self.tail, 1.0)
             values = np.where(self.tail > 0.0, np.copysign(np.log1p(np.abs(apart) / unit), apart), values)
         return values if self.mean is None or self.deviation is None else (values - self.mean) / self.deviation
 
     def raw(self, values: Array) -> Array:
-        """Return values (n, k) as the learner sees them in their own units."""
+        """Convert values (n, k) from the learner's units to their own."""
         if self.mean is not None and self.deviation is not None:
             values = values * self.deviation + self.mean
         if self.middle is None or self.tail is None:
@@ -284,11 +283,11 @@ class Variables:
 
     @property
     def scale(self) -> Array:
-        """The deviations (k,), ones where the learner sees the values as they are; (1,) where k is not known."""
+        """The deviations (k,), 1 for columns without scaling; (1,) if k is unknown."""
         return np.ones(max(len(self.names), 1)) if self.deviation is None else self.deviation
 
     def is_scaled(self, column: int) -> bool:
-        """Whether the learner sees other values of a column than its own."""
+        """Tell whether a column is scaled."""
         if self.mean is None or self.deviation is None:
             return False
         return bool(self.mean[column] != 0.0 or self.deviation[column] != 1.0)
@@ -298,7 +297,7 @@ class Variables:
         return self.names[column] if self.names else default
 
     def facts(self) -> dict[str, float]:
-        """Return the means and deviations of the columns that are scaled, by the names that they have in a summary."""
+        """Return the means and deviations of scaled columns, by their names in a summary."""
         found: dict[str, float] = {}
         for column, name in enumerate(self.names):
             if self.mean is not None and self.deviation is not None and self.is_scaled(column):
@@ -307,7 +306,7 @@ class Variables:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return lists, tables and None, as JSON holds them."""
+        """Return lists, tables and None for JSON."""
         table: dict[str, Any] = {
             "columns": list(self.names),
             "mean": None if self.mean is None else self.mean.tolist(),
@@ -359,7 +358,7 @@ class DataDescription:
     classes : array, optional
         The label of each class index, (classes,).
     nodes : array, optional
-        The own name of each node, (V,), aligned with the sorted labels of the network.
+        The name of each node, (V,), aligned with the sorted labels of the network.
     """
 
     inputs: Variables = Variables()
@@ -368,11 +367,11 @@ class DataDescription:
     nodes: AnyArray | None = None
 
     def class_name(self, index: int) -> str:
-        """Return the label of a class; where the data has none, "class" and its index."""
+        """Return the label of a class, or "class" and its index if the data has no labels."""
         return f"class {index}" if self.classes is None else str(self.classes[index])
 
     def to_json(self) -> str:
-        """Return JSON text, one line for each field; numbers are written so that reading gives the same bits."""
+        """Return JSON text with one line for each field; numbers are preserved bit for bit."""
         table = {
             "inputs": self.inputs.to_dict(),
             "targets": self.targets.to_dict(),
@@ -389,7 +388,7 @@ class DataDescription:
         Raises
         ------
         ValueError
-            The text is not JSON or describes no data.
+            The text is not JSON, or does not describe data.
         """
         table = parse(text)
         if not isinstance(table, dict):

@@ -1,4 +1,4 @@
-"""The errors of a simulation, refused input, failures and signals, and the words of a refusal."""
+"""The errors of a simulation (invalid input, failures, signals), and the text of their messages."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from kernelswarm.refused_key import RefusedKey
 
 
 class InputError(ValueError):
-    """Input that is refused before anything starts; the command line ends with exit code 2.
+    """Raised for invalid input before anything starts; the command line ends with exit code 2.
 
-    The message is one paragraph: the place, the value, the rule it breaks, the remedy or the nearest valid name.
+    The message is one paragraph: the place, the value, the broken rule, and the remedy or the most similar valid name.
     """
 
 
 class RefusedEntry(RefusedKey, InputError):
-    """A key of the experiment itself, or of its table ``[evaluation]``, whose value is refused."""
+    """Raised for an invalid value of a key of the experiment itself, or of its table ``[evaluation]``."""
 
 
 class SimulationError(RuntimeError):
-    """A simulation that failed while it ran; the command line ends with exit code 1.
+    """Raised for a simulation that failed during its run; the command line ends with exit code 1.
 
     Parameters
     ----------
     message : str
         One paragraph naming the node, the round, the cause and the remedy.
     node : int, optional
-        Label of the node that failed, where one did.
+        Label of the failed node, if any.
     round : int, optional
         Rounds completed before the failure.
     partial : Result, optional
-        What was recorded up to the failure; its run folder is written with status "failed".
+        The measurements before the failure; the run folder has the status "failed".
     """
 
     def __init__(self, message: str, *, node: int | None = None, round: int | None = None, partial: Any = None) -> None:
@@ -49,12 +49,12 @@ class SimulationError(RuntimeError):
 
 
 class Interrupted(SimulationError):
-    """A simulation that a signal has ended between two rounds; its checkpoint is written.
+    """Raised for a simulation that a signal has ended between two rounds, with a checkpoint.
 
     Parameters
     ----------
     message : str
-        One paragraph naming the cause, the round and how to go on.
+        One paragraph naming the cause, the round and how to resume.
     number : int
         The signal.
     """
@@ -64,9 +64,9 @@ class Interrupted(SimulationError):
         self.number = number
 
 
-# The words of a refusal: place, value, rule, and the nearest valid name.
+# The text of messages: place, value, rule, and the most similar valid name.
 
-# Words of the field that several parts are meant by.
+# Terms of the field that apply to several parts.
 
 TERMS: dict[str, tuple[str, ...]] = {
     "admm": ("dkla", "odkla", "domkl"),
@@ -113,7 +113,7 @@ TERMS: dict[str, tuple[str, ...]] = {
     "packet_loss": ("uniform", "bursts"),
     "time_varying": ("activation", "failures", "gossip", "one_peer"),
 }
-"""In lower case with underscores; words that mean one part alone are among the synonyms."""
+"""Terms are in lower case with underscores; terms for a single part are among the synonyms."""
 
 
 KIND = re.compile(r"_(kernel|loss|protocol|learner|topology|network|graph|algorithm|method|regression|learning)$")
@@ -219,7 +219,7 @@ def join(path: str, key: str) -> str:
 
 
 def last_words(keys: Sequence[str]) -> list[str]:
-    """Return the last words of dotted keys, as many as tell them apart.
+    """Return the shortest distinct endings of dotted keys.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def plain(value: Any) -> Any:
     """Return a value in the types of a TOML file: arrays and tuples as lists, paths as strings, mappings as dicts."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
-    import numpy as np  # commands set how many threads its libraries start before it is imported
+    import numpy as np  # commands set the number of its threads before this import
 
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
@@ -264,16 +264,16 @@ def plain(value: Any) -> Any:
 
 
 LAYOUT = "\n\t"
-"""Letters without a picture of their own that lay text out."""
+"""Invisible characters that lay out text."""
 
 UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""Letters without a picture that Python takes for printable: fillers, joiners, selectors of variants."""
+"""Invisible characters that Python counts as printable: fillers, joiners, variation selectors."""
 
 
 def visible(text: str) -> str:
-    r"""Return text with the escapes of ``repr`` for characters that a terminal would obey or not show.
+    r"""Escape control and invisible characters in text, as ``repr`` does.
 
-    Names of nodes, columns and files may hold such letters, and may differ by them alone.
+    Names of nodes, columns and files may contain such characters, and may differ only in them.
 
     Examples
     --------
@@ -291,19 +291,19 @@ def visible(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as one would write it in the file, at most 80 characters long."""
+    """Return a value in the notation of the experiment file, with at most 80 characters."""
     text = visible(toml(plain(value)))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 GIVEN_GRAPH = {"name": "file", "path": "graph.graphml", "format": "auto"}
-"""The table of a network that Python gave as a graph: the file is in its run folder."""
+"""The table of a network given as a graph in Python; its file is in the run folder."""
 
 GIVEN = {"graph.graphml": "graph", "rows.npz": "rows", "rows.parquet": "rows"}
-"""What titles call the networks and data that Python gave, by their files in a run folder."""
+"""The names in titles of networks and data given in Python, by their files in a run folder."""
 
 PART = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.<>]*")
-"""The name of a part of one's own: "module:Class"."""
+"""The name of a user's part: "module:Class"."""
 
 
 def short_name(name: str) -> str:
@@ -318,7 +318,7 @@ def short_name(name: str) -> str:
 
 
 def called(table: Any) -> str:
-    """Return the name of a part that a table, or its name alone, describes: of one from a file, the file's name.
+    """Return the name of a part from its table or name; for parts from a file, the file's name.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def called(table: Any) -> str:
 
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""Keys that stand without quotes in a file."""
+"""Keys that need no quotes in a file."""
 
 
 def toml(value: Any) -> str:
@@ -373,7 +373,7 @@ def underscored(name: str) -> str:
 
 
 def meant(name: str) -> tuple[str, ...]:
-    """Return the parts meant by another usual name, or by a word for several; empty for other words.
+    """Return the parts with another usual name, or the parts of a common term; empty for other words.
 
     Examples
     --------
@@ -390,9 +390,9 @@ def meant(name: str) -> tuple[str, ...]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a half sentence with the known name that is meant by another usual one, or nearest to a mistyped one.
+    """Return a half sentence with the known name for a synonym or a mistyped name.
 
-    Empty when there is none.
+    Empty without a similar name.
 
     Examples
     --------
@@ -408,7 +408,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     found = [other for other in meant(name) if other in known]
     if not found and lower:
         written = {other.lower(): other for other in reversed(known)}
-        begun = [other for other in written if other.startswith(lower)]  # whose unit was left out, say
+        begun = [other for other in written if other.startswith(lower)]  # for example, a name without its unit
         close = get_close_matches(lower, written, n=1) or sorted(begun, key=len)[:1]
         found = [written[other] for other in close]
     return f"; did you mean {listed([shown(other) for other in found])}?" if found else ""
@@ -420,7 +420,7 @@ def listed(names: Sequence[str], word: str = "or") -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Return names as they are, of many the first and the last: a table's target is often there.
+    """Return all names, or the first and the last of many, since a table's target is often there.
 
     Examples
     --------
@@ -432,7 +432,7 @@ def some(names: Sequence[str]) -> str:
 
 
 def number_of(count: float, noun: str) -> str:
-    """Return how many of something there are, one or several; thousands are parted by commas.
+    """Return a count with its noun in singular or plural, with commas between thousands.
 
     Examples
     --------
@@ -444,12 +444,12 @@ def number_of(count: float, noun: str) -> str:
 
 
 def choices(name: str, known: Sequence[str]) -> str:
-    """Return the end of a sentence about an unknown name: what there is, and the nearest of it."""
+    """Return the end of a message about an unknown name: the known names, and the most similar one."""
     return f": use one of {some(known)}{nearest(name, known)}"
 
 
 def rule(hint: Any) -> str:
-    """Return in words what values an annotation admits.
+    """Describe the values that an annotation permits.
 
     Examples
     --------
@@ -462,7 +462,7 @@ def rule(hint: Any) -> str:
     if origin is Annotated:
         return rule(arguments[0])
     if origin in (Union, UnionType):
-        # A path is written as a string: "a string or the path of a file" would say the same thing twice.
+        # A path is given as a string, so "a string or the path of a file" would be redundant.
         kept = [entry for entry in arguments if entry is not NoneType and not (entry is str and Path in arguments)]
         return " or ".join(dict.fromkeys(rule(entry) for entry in kept))
     if origin is Literal:
@@ -479,7 +479,7 @@ def rule(hint: Any) -> str:
 
 
 def no_part(value: object, kind: str) -> str:
-    """Describe how a class of the user's own becomes a part, for a value from Python in the place of one.
+    """Describe how a user's class becomes a part, for a Python value that is not a part.
 
     Examples
     --------

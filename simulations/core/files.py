@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, archives of arrays, checksums, and one writer at a time."""
+"""Atomic writing of files, checksums, and locks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 
-# SHA-256 checksums of the files of a folder, in the form that ``sha256sum -c`` reads, and checked by every reader.
+# SHA-256 checksums of the files of a folder, in the format of ``sha256sum -c``, checked by each reader.
 
 SUMS = "SHA256SUMS"
 
@@ -23,7 +23,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
 def write(folder: Path, names: Sequence[str]) -> None:
-    """Write the checksums of some files of a folder, whole or not at all."""
+    """Write the checksums of files of a folder atomically."""
     _write(folder, [(_digest((folder / name).read_bytes()), name) for name in names])
 
 
@@ -51,7 +51,7 @@ def check(folder: Path, names: Sequence[str]) -> None:
 
 
 def replace(folder: Path, name: str, content: bytes) -> None:
-    """Replace a file and its checksum, so that an interruption at any point leaves a file that matches a checksum."""
+    """Replace a file and its checksum, so that after an interruption at any time the file matches a checksum."""
     known = _read(folder) if (folder / SUMS).is_file() else None
     new = (_digest(content), name)
     if known is not None:
@@ -85,17 +85,17 @@ def _read(folder: Path) -> list[tuple[str, str]]:
     return [(line[1], line[2]) for line in found if line is not None]
 
 
-# Files that are written whole or not at all, also when the disk is full.
+# Atomic writing of files, also if the disk is full.
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside a file, which takes the file's name at the end.
+    """Yield a temporary path beside a file, which is renamed to the file at the end.
 
     Raises
     ------
     SimulationError
-        The disk is full or the place may not be written. What was there before is there still, and nothing else.
+        The disk is full or the place is not writable. An existing file is unchanged, and no temporary file remains.
     """
     partial = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
@@ -108,16 +108,16 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text file whole, with the same line ends on every system, and return its path; see `whole_file`."""
+    """Write a text file atomically, with the same line ends on every system, and return its path; see `whole_file`."""
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
     return path
 
 
-# Changes to this process that last as long as a block of statements.
+# Temporary changes to this process.
 
 _turn = threading.RLock()
-"""Of the thread that changes something for processes that it starts."""
+"""The lock of the thread that changes settings for processes that it starts."""
 
 
 def _renew() -> None:
@@ -126,19 +126,19 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)  # the thread that has it is not there
+    os.register_at_fork(after_in_child=_renew)  # the owner does not exist in the child
 
 
 @contextmanager
 def in_turn() -> Iterator[None]:
-    """Wait while another thread is in such a block: two at once would undo each other's changes."""
+    """Allow one thread at a time in such blocks, since two would undo each other's changes."""
     with _turn:
         yield
 
 
 @contextmanager
 def environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Change environment variables, for the processes that are started meanwhile."""
+    """Change environment variables for processes that are started in the block."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -161,13 +161,13 @@ def attribute(thing: object, name: str, value: object) -> Iterator[None]:
         setattr(thing, name, before)
 
 
-# One writer at a time: a lock that a process holds on a run folder's checkpoints until it ends.
+# The lock of a run folder's checkpoints, for one writing process at a time.
 
 LOCK_FILE = "lock"
 """The file in the folder of checkpoints."""
 
 HOLDER = "lock.holder"
-"""The file beside it that says who holds it. A file of its own: Windows lets no other process read a locked one."""
+"""A separate file that names the lock's holder, since on Windows other processes cannot read a locked file."""
 
 LACKING = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
 """The errors of file systems without locks."""
@@ -175,20 +175,20 @@ LACKING = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EI
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of checkpoints; the system releases it when the process ends, however it ends.
+    """Hold the lock of a folder of checkpoints; the system releases it at any end of the process.
 
-    On a file system without such locks (some of those on a network) nothing is held, and nothing is refused.
+    On file systems without locks (some network file systems), nothing is locked and no error is raised.
 
     Raises
     ------
     InputError
         Another process holds it; the message names it.
     SimulationError
-        The folder may not be written.
+        The folder is not writable.
     """
-    from filelock import FileLock, Timeout  # a twentieth of a second, which no command without a run should take
+    from filelock import FileLock, Timeout  # this import takes a twentieth of a second
 
-    # Whichever thread leaves the block releases the lock; the file stays, or two processes could lock two of its name.
+    # Any thread may release the lock. The file remains, since otherwise two processes could lock different files.
     lock = FileLock(folder / LOCK_FILE, blocking=False, thread_local=False, preserve_lock_file=True)
     try:
         lock.acquire()
@@ -220,11 +220,11 @@ def _holder(folder: Path) -> str:
     return "another process"
 
 
-# Whether words can be the path of a file or folder, asked before anything is looked for there.
+# Checks of texts that are used as paths.
 
 
 def impossible(path: str | Path) -> str:
-    """Return why there can be no file or folder at a path that all libraries find; empty where there could be.
+    """Return why a text cannot be a path for all libraries; empty if it can.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def impossible(path: str | Path) -> str:
     ''
     """
     try:
-        os.path.abspath(path).encode()  # as Arrow does
+        os.path.abspath(path).encode()  # as in Arrow
         os.stat(path)
     except UnicodeEncodeError:
         return (
@@ -242,7 +242,7 @@ def impossible(path: str | Path) -> str:
             f"{sys.getfilesystemencoding()}: set PYTHONUTF8=1 or LC_ALL=C.UTF-8 in the environment"
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return ""  # opening it will give the error
-    except (OSError, ValueError) as error:  # a name too long, a loop of links; a null byte in it
+        return ""  # the error is raised when the path is opened
+    except (OSError, ValueError) as error:  # too long a name, a loop of links, or a null byte
         return getattr(error, "strerror", None) or str(error)
     return ""

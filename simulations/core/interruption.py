@@ -1,4 +1,4 @@
-"""Signals that ask a simulation to end: noted while a round is run, and acted on between two rounds."""
+"""Signals that end a simulation: recorded during a round, and handled between two rounds."""
 
 import signal
 import threading
@@ -10,11 +10,11 @@ from kernelswarm.simulations.core.errors import Interrupted
 
 HANGUP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set[signal.Signals]()
 ENDING = [signal.SIGTERM, *HANGUP]
-"""The signals that ask to end beside SIGINT: of the system, and of a terminal that is closed."""
+"""The ending signals beside SIGINT: from the system, and from a closed terminal."""
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal of ``ENDING`` that ends a program as Ctrl-C does: files are closed, and a message names the rest.
+    """Raised for a signal of ``ENDING``, so that it ends a program like Ctrl-C, with files closed and a message.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def waiting(numbers: set[signal.Signals]) -> Iterator[None]:
-    """Keep signals waiting in here, and for good from a process that starts in here."""
+    """Block signals, also for processes that start in the block."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -42,7 +42,7 @@ def waiting(numbers: set[signal.Signals]) -> Iterator[None]:
 
 @contextmanager
 def terminating() -> Iterator[None]:
-    """Raise Terminated for signals that would end the process without a word; not where they are ignored or handled."""
+    """Raise Terminated for signals that would end the process silently, unless they are ignored or handled."""
     wanted = threading.current_thread() is threading.main_thread()
     numbers = [number for number in ENDING if wanted and signal.getsignal(number) == signal.SIG_DFL]
 
@@ -59,7 +59,7 @@ def terminating() -> Iterator[None]:
 
 
 def take_sigterm_back() -> None:
-    """Let Python alone handle SIGTERM: Ray's C handler aborts a program that is still ending after three seconds."""
+    """Restore Python's handling of SIGTERM, since Ray's C handler aborts a program that takes three seconds to end."""
     if threading.current_thread() is threading.main_thread():
         handler = signal.getsignal(signal.SIGTERM)
         if handler is not None:
@@ -68,7 +68,7 @@ def take_sigterm_back() -> None:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Add the state of the run to Ctrl-C or another signal as notes, which become the words of Interrupted."""
+    """Add notes on the state of the run to Ctrl-C or another signal, which become the message of Interrupted."""
     try:
         with terminating():
             yield
@@ -79,24 +79,24 @@ def in_words() -> Iterator[None]:
 
 
 class Asked:
-    """Whether a signal has asked to end, and which; who ends for it sets ``by`` back to None."""
+    """The recorded signal in ``by``, or None; the code that ends the run resets it to None."""
 
     def __init__(self, by: signal.Signals | None = None) -> None:
         self.by = by
 
     @property
     def cause(self) -> str:
-        """The signal in the user's words."""
+        """The signal's name in messages."""
         return "Ctrl-C" if self.by == signal.SIGINT else "a signal" if self.by is None else self.by.name
 
 
 @contextmanager
 def noted(wanted: bool) -> Iterator[Asked]:
-    """Note SIGINT and, if wanted, the signals of ``ENDING`` in place of their effect; a second Ctrl-C interrupts.
+    """Record SIGINT and, if ``wanted``, the signals of ``ENDING`` instead of their effect; a second Ctrl-C interrupts.
 
-    A signal that nobody has ended for when the block is left does then what it always does: one that came in the last
-    round would otherwise be lost, and the next run of a comparison begin. Signals that this process ignores stay
-    ignored, and outside the main thread, where Python handles none, nothing changes.
+    At the end of the block, a recorded signal that was not handled has its usual effect. Otherwise a signal in the last
+    round would be lost, and the next run of a comparison would start. Ignored signals remain ignored. Outside the main
+    thread, where Python handles no signals, the context has no effect.
     """
     asked = Asked()
     if not wanted or threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Letters that a figure's font does not have, such as 東 or an emoji: other fonts of this machine draw them."""
+"""Fallback fonts for characters that a figure's font lacks, such as 東 or an emoji."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BOXES = ("Last Resort", "LastResort")
-"""How the names of fonts begin that have a box for every letter."""
+"""Beginnings of the names of fonts with a box for every character."""
 
 INVISIBLE = "\n\r\t\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff"
 
 
 def borrow(figure: Figure) -> set[str]:
-    """Let other fonts of this machine draw the letters that the fonts of a figure lack.
+    """Add fallback fonts of this machine for characters that the fonts of a figure lack.
 
-    Each text keeps its font for all other letters, so that figures without such letters do not change.
+    Each text keeps its font for all other characters, so other figures do not change.
 
     Returns
     -------
     set of str
-        The letters that no font has; boxes stand in their place.
+        The characters that no font has, which appear as boxes.
     """
     from matplotlib.font_manager import findfont
     from matplotlib.text import Text
@@ -51,7 +51,7 @@ def borrow(figure: Figure) -> set[str]:
 
 
 def warn(letters: Set[str]) -> None:
-    """Warn of letters that no font has, in one sentence."""
+    """Warn of characters that no font has, in one sentence."""
     if letters:
         warnings.warn(
             f"figures show boxes in place of letters that no font of this machine has: {some(sorted(letters))}; "
@@ -62,14 +62,14 @@ def warn(letters: Set[str]) -> None:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silence matplotlib's warnings of each letter that is missing."""
+    """Silence matplotlib's warnings of missing characters."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from", UserWarning)
         yield
 
 
 def _families(wanted: set[str]) -> tuple[list[str], set[str]]:
-    """Return fonts of this machine that cover the letters, best coverage first, and the letters without a font."""
+    """Return fonts of this machine that cover characters, best coverage first, and uncovered characters."""
     from matplotlib.font_manager import fontManager
 
     families: list[str] = []
@@ -89,11 +89,11 @@ def _families(wanted: set[str]) -> tuple[list[str], set[str]]:
 
 
 def _characters(path: str) -> Set[int]:
-    """Return the code points of the letters that a font draws at any size; none of a file that is no such font."""
+    """Return the code points of a scalable font's characters; empty for other files."""
     from matplotlib.font_manager import get_font
 
     try:
         font = get_font(path)
-    except (OSError, RuntimeError):  # removed since, or in a form that FreeType does not read
+    except (OSError, RuntimeError):  # removed, or in a format unknown to FreeType
         return set()
     return font.get_charmap().keys() if font.scalable else set()

@@ -1,4 +1,4 @@
-"""The machine: its memory, the threads of its matrix products, and the versions of installed libraries."""
+"""The machine: its memory, the threads of linear algebra, and the versions of installed libraries."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kernelswarm.simulations.core.files import environment
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-# The free memory of this machine, and a limit to that of this process.
+# The free memory of this machine, and a memory limit for this process.
 
 PROCESS_BYTES = 120 * 10**6
-"""The memory of an actor that Ray starts, before it has learned anything."""
+"""The memory of an actor started by Ray, before the first round."""
 
 FORKED_BYTES = 65 * 10**6
-"""The same of a forked process, which shares imported modules with the others."""
+"""The memory of a forked actor, which shares imported modules with others."""
 
 RESERVE_BYTES = 10**9
 """The memory left for Ray itself, the driver and the learned functions."""
@@ -39,7 +39,7 @@ GROUPS = (
 
 
 def free() -> int:
-    """Return the bytes that processes started now may take: the machine's or the container's rest, if less."""
+    """Return the free bytes for new processes: of the machine or, if less, of the container."""
     import psutil  # a twentieth of a second, which no command without a run should take
 
     found: list[int] = [psutil.virtual_memory().available]
@@ -50,17 +50,17 @@ def free() -> int:
     return min(found)
 
 
-@cache  # a process stays in its container, and each network that is opened asks seven times
+@cache  # constant for a process, and requested seven times per network
 def _present(groups: tuple[tuple[Path, Path], ...]) -> list[tuple[Path, Path]]:
     return [(limit, used) for limit, used in groups if limit.exists() and used.exists()]
 
 
 @contextmanager
 def limited(room: int) -> Iterator[None]:
-    """Let this process take at most ``room`` more bytes in here: what asks for more gets a MemoryError.
+    """Limit this process to ``room`` more bytes; larger requests raise a MemoryError.
 
-    Without it Linux promises memory that there is not, and ends the process once it is used. Where the system knows no
-    such limit, nothing is limited.
+    Without a limit, Linux grants memory that does not exist, and kills the process when it is used. On systems without
+    such limits, there is no effect.
     """
     taken = _data_bytes() if sys.platform == "linux" else None
     if taken is None:
@@ -85,21 +85,21 @@ def _data_bytes() -> int | None:
 
 
 def require_memory(processes: int, nodes: int, room: int, each: int) -> None:
-    """Refuse to start so many more processes for a network of so many nodes when they take more than ``room`` bytes.
+    """Raise an error if new processes for a network would take more than ``room`` bytes.
 
     Parameters
     ----------
     processes, nodes : int
-        Their numbers.
+        The numbers of new processes, and of nodes.
     room : int
-        Bytes that are free.
+        Free bytes.
     each : int
-        Bytes that a process takes.
+        Bytes of one process.
 
     Raises
     ------
     InputError
-        The message gives the memory that the agents take, and a block size that fits.
+        The memory is too small; the message gives the required memory, and a block size that fits.
     """
     if processes * each <= max(0, room - RESERVE_BYTES):
         return
@@ -111,20 +111,20 @@ def require_memory(processes: int, nodes: int, room: int, each: int) -> None:
     )
 
 
-# One thread of linear algebra, with which products of matrices have the same bits on every machine.
+# Single-threaded linear algebra, with which matrix products have the same bits on every machine.
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """The variables that libraries of linear algebra read once, when they are loaded.
 
-By themselves they then start a thread for each core but one, which looks for work for a tenth of a second.
+By default, each library starts a thread for each further core, which polls for work for a tenth of a second.
 """
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which every library of linear algebra that is loaded by now takes one thread.
+    """Return a context in which each loaded library of linear algebra uses one thread.
 
-    Libraries are loaded by imports: only where modules have come since the last call are they looked for again, which
-    takes milliseconds.
+    The search for loaded libraries takes milliseconds, and is repeated only if modules were imported since the last
+    call.
     """
     limited: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1)
     return limited
@@ -132,7 +132,7 @@ def one_thread() -> AbstractContextManager[Any]:
 
 @contextmanager
 def one_thread_from_the_start() -> Iterator[None]:
-    """Have libraries that are loaded in here start no threads, unless the user's environment sets their number."""
+    """Let libraries loaded in the block use one thread, unless the user's environment sets the number."""
     with environment({name: count for name, count in ONE_THREAD.items() if name not in os.environ}):
         yield
 
@@ -144,13 +144,13 @@ def _libraries(modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-# The versions of all libraries that feed a model.
+# The versions of all libraries that affect a model.
 
 LIBRARIES = ("kernelswarm", "numpy", "scipy", "numba", "networkx", "ray")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries whose arithmetic feeds a model."""
+    """Return the versions of Python and of the libraries that affect a model's numbers."""
     return {"python": platform.python_version()} | {library: _version(library) for library in LIBRARIES}
 
 

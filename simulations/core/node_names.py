@@ -1,4 +1,4 @@
-"""The nodes of a network by the names that the data gives them, and a node found by its name."""
+"""Names of nodes from the data, and the search for nodes by name."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from kernelswarm.simulations.core.errors import nearest, number_of, shown, some
 
 
 def in_order(names: AnyArray) -> AnyArray:
-    """Return the different names of nodes in the order of a network's nodes.
+    """Return the distinct names of nodes in the order of a network's nodes.
 
-    Whole numbers are in increasing order, also where text holds them; other text is in alphabetical order.
+    Whole numbers, also as text, are in increasing order; other text is in alphabetical order.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def in_order(names: AnyArray) -> AnyArray:
 
 
 def node_names(nodes: Sequence[int], names: AnyArray | None) -> dict[int, Name]:
-    """Return the own name of each node by its label in the network; the label itself where the data names none.
+    """Return the name of each node by its label; without names in the data, the label itself.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def node_names(nodes: Sequence[int], names: AnyArray | None) -> dict[int, Name]:
     Raises
     ------
     ValueError
-        There are more or fewer names than nodes.
+        The numbers of names and nodes differ.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def node_names(nodes: Sequence[int], names: AnyArray | None) -> dict[int, Name]:
 
 
 def alike(ours: Iterable[object], theirs: Iterable[object]) -> str:
-    """Return the end of a sentence on nearly equal names of two sides, or an empty text without such names.
+    """Return the end of a sentence on nearly equal names of two sides; empty without such names.
 
     Examples
     --------
@@ -82,20 +82,20 @@ def alike(ours: Iterable[object], theirs: Iterable[object]) -> str:
 
 
 MELT = 'pandas\' frame.melt("time", var_name="node", value_name="y") makes a row for each node and time'
-"""What to do about a table with a column for each node."""
+"""The remedy for a table with one column for each node."""
 
 
 def columns_of_nodes(columns: Sequence[str], names: Sequence[Name]) -> str:
-    """Return a sentence on data with a column for each node, recognized by names, or an empty text for other data.
+    """Return a sentence on data with one column for each node, recognized by name; empty for other data.
 
-    So it is where at least three columns, and half of all, are called as nodes that are more than places.
+    At least three columns, and half of all columns, must have names of nodes other than 0, 1, 2, ...
 
     Parameters
     ----------
     columns : sequence of str
-        Inputs and targets of data that have no column with the names of nodes.
+        The inputs and targets of data without a column of nodes' names.
     names : sequence of int or str
-        What the network's nodes are called.
+        The names of the network's nodes.
 
     Examples
     --------
@@ -118,22 +118,22 @@ def columns_of_nodes(columns: Sequence[str], names: Sequence[Name]) -> str:
 
 
 def find_node(node: Hashable, names: Mapping[int, Name]) -> int:
-    """Return the label in the network of a node that is given by this label or by its own name.
+    """Return the network label of a node that is given by its label or by its name.
 
-    A number may be the label of one node and the own name of another; then only the name as text is understood. A name
-    of digits is found without the zeros in front of it too, if no other node has the same number.
+    If a number is the label of one node and the name of another, only the name as text is accepted. A name of digits
+    may be given without leading zeros if no other node has the same number.
 
     Parameters
     ----------
     node : int, str or hashable
-        Label, own name, or own name as text; of a graph whose nodes are neither numbers nor text, the node itself.
+        The label, the name, or the name as text; or the node of a graph whose nodes are neither numbers nor text.
     names : mapping of int to name
         `node_names`.
 
     Raises
     ------
     ValueError
-        There is no such node, or it may be two.
+        There is no such node, or the name is ambiguous.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def find_node(node: Hashable, names: Mapping[int, Name]) -> int:
 
 
 def find_nodes(nodes: Iterable[Hashable], names: Mapping[int, Name]) -> tuple[int, ...]:
-    """Return the labels of several nodes, each found as `find_node` finds it; raises ValueError as it does.
+    """Return the labels of several nodes; see `find_node`.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def _found(node: Hashable, names: Mapping[int, Name], named: Mapping[Name, int],
         return label
     if known is not None:
         return known
-    (plain,) = as_written([called]).values()  # 7 where files write 7.0
+    (plain,) = as_written([called]).values()  # 7 for 7.0 in files
     if plain in named:
         return named[plain]
     ours, (wanted,) = compared(list(names.values()), [called])

@@ -1,4 +1,4 @@
-"""Whether a notebook runs the code: there, whoever watches nothing sees a bar."""
+"""Support of notebooks: progress bars by default, and HTML views."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-# Lazy imports of the functions that draw results: they are found by name, at the first call, in later layers.
+# Lazy imports of plotting functions from later layers, by name.
 
 What = Literal[
     "plots",
@@ -41,19 +41,19 @@ PLACES: dict[What, str] = {
     "comparison_bar": "command.notebook_bar:of_comparison",
     "suggestion_bar": "command.notebook_bar:of_suggestion",
 }
-"""The place of each in ``simulations``. An object that is drawn does not import the functions that draw it."""
+"""The module of each function in ``simulations``. Results do not import the functions that plot them."""
 
 
 def found(what: What) -> Any:
-    """Return the class or function that shows something."""
+    """Import and return a class or function by its entry in ``PLACES``."""
     module, _, name = PLACES[what].partition(":")
     return getattr(importlib.import_module(f"kernelswarm.simulations.{module}"), name)
 
 
 def html_table(columns: Sequence[Sequence[str]], words: int = 0) -> str:
-    """Return columns of texts, each with its heading, as an HTML table; the first ``words`` of them stand left.
+    """Return columns of texts with headings as an HTML table; the first ``words`` columns are left-aligned.
 
-    Texts are HTML already.
+    The texts must be valid HTML.
     """
     aligned = [f' style="text-align: {"left" if place < words else "right"}"' for place in range(len(columns))]
     kinds = ["th", *["td"] * (len(columns[0]) - 1)] if columns else []
@@ -65,7 +65,7 @@ def html_table(columns: Sequence[Sequence[str]], words: int = 0) -> str:
 
 
 def in_notebook() -> bool:
-    """Tell whether the code runs in a cell of a notebook: under IPython, with a kernel behind it."""
+    """Tell whether the code runs in a notebook's cell, that is, under IPython with a kernel."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
@@ -74,7 +74,7 @@ def in_notebook() -> bool:
 def watched(
     observe: Callable[..., None] | None, bar: Literal["run_bar", "comparison_bar", "suggestion_bar"]
 ) -> Iterator[Callable[..., None] | None]:
-    """Yield the given observer, or without one a progress bar in notebooks and None elsewhere."""
+    """Yield the given observer; without one, a progress bar in notebooks and None elsewhere."""
     if observe is not None or not in_notebook():
         yield observe
         return

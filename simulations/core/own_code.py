@@ -1,7 +1,4 @@
-"""The border to code that is the user's own and is run before anything starts: a module imported, a class made, and
-
-what a class says of itself.
-"""
+"""The boundary to users' code that runs before anything starts: imports, construction of parts, and declarations."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ from kernelswarm.simulations.core.errors import InputError, shown
 
 
 class OwnCode:
-    """Inside this context whatever is raised, SystemExit among it, leaves as InputError; Ctrl-C does not.
+    """A context that turns all exceptions, including SystemExit, into InputError; KeyboardInterrupt passes.
 
     Parameters
     ----------
     what : str
-        What the code is to do.
+        The purpose of the code, for messages.
     refusals : exception types
-        What else passes as it is, because its words are meant for the user.
+        Further exceptions that pass unchanged, since their messages are for the user.
 
     Examples
     --------
@@ -65,9 +62,9 @@ LIBRARIES = {"kernelswarm", "networkx", "numba", "numpy", "scipy"} | sys.stdlib_
 
 
 def place_of(trace: TracebackType | None) -> str:
-    """Return file and line of the innermost frame that is no library's, or of the innermost one where all are.
+    """Return file and line of the innermost frame outside libraries, or else of the innermost frame.
 
-    What a user's code hands to a library wrongly is corrected in the user's code.
+    Wrong arguments for a library are corrected in the user's code.
     """
     frames = list(walk_tb(trace))
     own = [each for each in frames if str(each[0].f_globals.get("__name__")).partition(".")[0] not in LIBRARIES]
@@ -76,7 +73,7 @@ def place_of(trace: TracebackType | None) -> str:
 
 
 def is_own(cls: type[Any]) -> bool:
-    """Return whether a class is the user's own, and not one of kernelswarm's."""
+    """Tell whether a class is defined outside kernelswarm."""
     return not cls.__module__.startswith("kernelswarm.")
 
 
@@ -135,31 +132,31 @@ DECLARED: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
         "compares_losses": (_is_truth, "must be True or False: whether advance needs the neighbours' excess losses"),
     },
 }
-"""An attribute that a part of a kind declares besides its methods: a check, and the rule in words."""
+"""The attributes that a part of a kind declares besides its methods, each with a check and the rule as text."""
 
 
 def refuse_declared(kind: str, part: Any, path: str) -> None:
-    """Refuse a part, or the class of one, that leaves out what its kind declares, or declares it as something else.
+    """Raise an error if a part, or its class, lacks a required attribute or has an invalid one.
 
     Raises
     ------
     InputError
-        With the name, the value and the rule.
+        The attribute is missing or invalid; the message has the name, the value and the rule.
     """
     cls = part if isinstance(part, type) else type(part)
     fields = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else ()
     for name, (holds, rule) in DECLARED.get(kind, {}).items() if is_own(cls) else ():
         if part is cls and (name in fields or isinstance(getattr(cls, name, property()), property)):
-            continue  # its objects have it
+            continue  # instances have the attribute
         if not hasattr(part, name):
             if kind == "protocol":
-                continue  # the experiment names all that it leaves out at once
+                continue  # the experiment reports all missing attributes together
             raise InputError(f"{path}: {cls.__name__} does not say its {name}, which {rule}")
         if not holds(getattr(part, name)):
             raise InputError(f"{path}: {cls.__name__}.{name} = {shown(getattr(part, name))} {rule}")
 
 
-# How the methods of a user's part are called, as the contract of its kind says.
+# The signatures of the methods of users' parts, checked against the contracts.
 
 CONTRACTS: dict[str, tuple[str, ...]] = {
     "learner": ("kernelswarm.agents.learners.contract:Learner",),
@@ -182,27 +179,27 @@ CONTRACTS: dict[str, tuple[str, ...]] = {
     "topology": ("kernelswarm.graphs.topology:Topology",),
     "stream": ("kernelswarm.simulations.data.contract:Stream",),
 }
-"""The contracts of a kind; a protocol's are in the order of the families of methods."""
+"""The contracts of each kind; a protocol's contracts are in the order of the families of methods."""
 
 
 def refuse_signatures(contract: type[Any], methods: tuple[str, ...], part: Any, path: str) -> None:
-    """Refuse a part of the user's own, or the class of one, with a method that cannot be called as its contract says.
+    """Raise an error if a method of a user's part, or of its class, cannot be called as in its contract.
 
     Parameters
     ----------
     contract : type
         A class with the methods of the contract.
     methods : tuple of str
-        Those that the runs call.
+        The methods that runs call.
     part : object or type
         The part.
     path : str
-        Where it stands in the experiment file.
+        The dotted key of the part in the experiment file.
 
     Raises
     ------
     InputError
-        With the method, its parameters and the contract's.
+        A signature does not fit; the message has the method, its parameters and the contract's.
     """
     cls = part if isinstance(part, type) else type(part)
     for name in methods if is_own(cls) else ():
@@ -213,7 +210,7 @@ def refuse_signatures(contract: type[Any], methods: tuple[str, ...], part: Any, 
 
 
 def _compare(found: Any, asked: Any, method: str, path: str) -> None:
-    """Refuse a function that does not take the parameters of another one that have no default."""
+    """Raise an error if a function does not accept the required parameters of another function."""
     has, wanted = inspect.signature(found), inspect.signature(asked)
     required = [each for each in wanted.parameters.values() if each.default is each.empty]
     keywords = {each.name: None for each in required if each.kind is each.KEYWORD_ONLY}

@@ -1,4 +1,4 @@
-"""Independent calls on several processes, each process serving one call after another."""
+"""Independent calls in several processes, each of which serves one call after another."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Tell = Callable[[float], None]
 READY = "ready"
 
 UNGUARDED = 93
-"""Exit code of a process that would start processes while it reads the script that started it."""
+"""Exit code of a process that would start processes while it imports the main script."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer in place of that of a process that died; ``cause`` says how."""
+    """The answer for a process that died, with its ``cause``."""
 
     cause: str
 
@@ -41,22 +41,22 @@ class Lost:
 class _Worker:
     process: SpawnProcess
     link: connection.Connection[Any, Any]
-    place: int | None = None  # of the task it works on
+    place: int | None = None  # index of its present task
     ready: bool = False
 
 
 _beside = 1
-"""The processes that share the cores with this one, itself included, as started by :func:`answers`."""
+"""Number of processes, including this one, that share the cores, as started by :func:`answers`."""
 
 
 def cores() -> int:
-    """Return the cores that this process may use: a process of :func:`answers` has its share of them."""
+    """Return the number of cores for this process; a process of :func:`answers` has its share."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, found // _beside)
 
 
 def start_method() -> SpawnContext:
-    """Return how processes start: never as forks of this one, whose threads of BLAS and ray do not survive it."""
+    """Return the start method of processes: never a fork, which the threads of BLAS and Ray do not survive."""
     return multiprocessing.get_context("spawn")
 
 
@@ -68,30 +68,30 @@ def answers(
     every: float = 0.5,
     what: str = "these calls",
 ) -> Generator[tuple[int, Answer | Lost], None, None]:
-    """Yield ``(place, function(tasks[place], tell))`` for all tasks, in the order in which they end.
+    """Yield ``(place, function(tasks[place], tell))`` for all tasks, in the order of their ends.
 
-    The processes end with the iterator, whatever ends it: a Ctrl-C, an exception where it is used, or the last task. A
-    process that dies (out of memory, say) loses its own task only.
+    The processes end with the iterator: after the last task, a Ctrl-C, or an exception in the consumer. If a process
+    dies, for example out of memory, only its present task is lost.
 
     Parameters
     ----------
     function : callable
-        A function of a module, so that another process finds it; ``tell(share)`` says how much of the task is done.
+        A function of a module, so that other processes can import it; it reports the finished share by ``tell(share)``.
     tasks : sequence
-        Values that can travel to another process. Parts of classes that a notebook defines travel with their classes.
+        Picklable values. Parts whose classes are defined in a notebook are sent with their classes.
     jobs : int
-        Processes at a time, at least 1.
+        Maximum number of simultaneous processes, at least 1.
     watch : callable
-        Called at least every ``every`` seconds with the share of each task that is done, in [0, 1].
+        Called at least every ``every`` seconds with the finished share of each task, in [0, 1].
     what : str
-        What the processes are for, in messages: "the comparison".
+        The purpose of the processes in messages, such as "the comparison".
 
     Raises
     ------
     SimulationError
-        When no process can be started.
+        No process can be started.
     InputError
-        A class that a notebook defines cannot travel.
+        A class defined in a notebook cannot be pickled.
     """
     crew = _Crew(function, tasks, jobs, what)
     try:
@@ -106,7 +106,7 @@ def answers(
 
 
 class _Crew(Generic[Task, Answer]):
-    """The processes that serve some calls, and the calls that are left."""
+    """The processes that serve calls, and the remaining calls."""
 
     def __init__(self, function: Callable[[Task, Tell], Answer], tasks: Sequence[Task], jobs: int, what: str) -> None:
         self._function, self._tasks, self._what = function, tasks, what
@@ -135,12 +135,12 @@ class _Crew(Generic[Task, Answer]):
         self.workers.append(_Worker(process, ours))
 
     def wait(self, seconds: float) -> list[_Worker]:
-        """Wait for some message, and return whom they are from."""
+        """Wait for messages, and return the workers with messages."""
         received = connection.wait([worker.link for worker in self.workers], timeout=seconds)
         return [worker for worker in self.workers if worker.link in received]
 
     def take(self, worker: _Worker) -> Iterator[tuple[int, Answer | Lost]]:
-        """Receive the message or the end of a process, yield the result of its task, and assign it the next one."""
+        """Receive the message or the end of a process, yield the result of its task, and assign the next task."""
         try:
             message = worker.link.recv()
         except (EOFError, ConnectionResetError):
@@ -230,7 +230,7 @@ def _serve(
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep Ctrl-C waiting in here, and from a process that starts in here until it ignores it: importing takes long."""
+    """Block Ctrl-C, also for a new process until it ignores the signal, since its imports take long."""
     if hasattr(signal, "pthread_sigmask"):
         resource_tracker.ensure_running()  # whose start would let the signal through
     with waiting({signal.SIGINT, *HANGUP}):
@@ -238,8 +238,8 @@ def _undisturbed() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """Let this process end when the one that started it does, and only then."""
-    # Ctrl-C and the end of a terminal go to the whole process group; the parent alone acts and ends its processes.
+    """Let this process end with its parent, and not before."""
+    # Ctrl-C and the end of a terminal reach the whole process group; only the parent reacts, and ends its processes.
     for number in {signal.SIGINT, *HANGUP}:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):

@@ -1,4 +1,4 @@
-"""Random generators of an experiment: one seed, and a fixed address for everything that is drawn from it."""
+"""Random generators of an experiment, from one seed and a fixed address for each purpose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Role(IntEnum):
 
 
 def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Generator:
-    """Generator at one address of an experiment's seed, independent of those at all other addresses.
+    """Return the generator at one address of an experiment's seed, independent of all other addresses.
 
     It is ``default_rng(SeedSequence(seed, spawn_key=(role, node, *path)))``. Addresses are integers, never hashes, so
     that every process draws the same.
@@ -37,16 +37,16 @@ def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Gen
     seed
         The experiment's seed, an integer >= 0 of any size.
     role
-        What the numbers are for.
+        The purpose of the numbers.
     node
-        Position 0..V-1 of the node they belong to, 0 where they belong to none.
+        Position 0..V-1 of the node, or 0 for numbers without a node.
     path
         Further integers >= 0, for example the number of a chunk of the node's samples.
 
     Raises
     ------
     ValueError
-        If the seed is negative.
+        The seed is negative.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The tables of a TOML text, no deeper than an experiment's can be."""
+"""Parsing of TOML text, with a limited depth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from kernelswarm.simulations.core.errors import InputError, leaves, shown
 
 DEEPEST = 50
-"""Tables and lists in one another, at most: what walks through them calls itself once for each."""
+"""Maximum depth of nested tables and lists, since functions on them are recursive."""
 
 BACKSLASHES = (
     "backslashes in double quotes begin escapes, such as \\n for a line break; write a path of Windows in single "
@@ -22,10 +22,10 @@ VALUE = re.compile(r"\s*[\w.\"'-]+\s*=\s*([^#]*?)\s*(?:#.*)?")
 """A key with its value."""
 
 LONGEST = 100
-"""Characters of a line that are shown."""
+"""Maximum number of characters of a line in messages."""
 
 WINDOWS = re.compile(r"[A-Za-z]:[\b\t\n\f\r\x1b]")
-"""A drive, and what TOML makes of a backslash with the letter behind it."""
+"""A drive letter followed by an escape that TOML reads from a backslash."""
 
 SHAPE = "an experiment needs few: take brackets or dots away"
 
@@ -34,7 +34,7 @@ SAVE = ": save it as UTF-8"
 
 
 class NotTOML(ValueError):
-    """A text is no TOML, or nests deeper than anything that is read here."""
+    """Raised if a text is not TOML, or too deeply nested."""
 
 
 DATA = (
@@ -45,7 +45,7 @@ DATA = (
 
 
 def hint_for(path: Path) -> str:
-    """Return an addition to the refusal of a file that seems to hold data: how to make an experiment of them."""
+    """Return an addition to the error for a file that seems to be data: how to make an experiment for it."""
     held = path.name.lower().removesuffix(".gz").endswith(DATA)
     return f"; for an experiment on these data: kernelswarm init --data {path}" if held else ""
 
@@ -56,7 +56,7 @@ def parse(text: str) -> dict[str, Any]:
     Raises
     ------
     NotTOML
-        It is no TOML, or its tables and lists are more than 50 deep.
+        The text is not TOML, or its tables and lists are nested more than 50 deep.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def parse(text: str) -> dict[str, Any]:
         table = tomllib.loads(text)
     except RecursionError as error:
         raise NotTOML(f"its tables or lists are too deep in one another; {SHAPE}") from error
-    except ValueError as error:  # among them tomllib's own, and of numbers with too many digits
+    except ValueError as error:  # includes tomllib's errors, and errors for too long numbers
         line = re.search(r"at line (\d+)", str(error))
         at_fault = text.splitlines()[int(line.group(1)) - 1] if line else ""
         remedy = BACKSLASHES if ESCAPED.search(at_fault) else _remedy(at_fault)
@@ -77,7 +77,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _remedy(line: str) -> str:
-    """Return a line that is no TOML, and what to do about it where that is known; empty without a line."""
+    """Return a line that is not TOML, with the remedy if known; empty without a line."""
     found = VALUE.fullmatch(line)
     value = found[1] if found else ""
     if not line.strip():
@@ -99,7 +99,7 @@ def read_file(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        It cannot be read, or is no TOML.
+        The file cannot be read, or is not TOML.
     """
     try:
         table = parse(path.read_bytes().decode("utf-8-sig"))
@@ -126,7 +126,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def check_depth(value: Any) -> None:
-    """Refuse tables and lists that are too deep in one another; raises NotTOML."""
+    """Raise NotTOML for too deeply nested tables and lists."""
     layer, depth = [value], 0
     while layer:
         layer = [
