@@ -1,4 +1,4 @@
-"""The names that experiment files know, and the experiments of papers, as text."""
+"""Lists of the parts of experiment files, and of the experiments of papers, as text."""
 
 from __future__ import annotations
 

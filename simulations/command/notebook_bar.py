@@ -1,4 +1,4 @@
-"""A bar in a notebook's cell while a simulation or a comparison goes on; it goes away at the end."""
+"""A progress bar in a notebook's cell during a simulation or a comparison, removed at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.running.state import Progress
 
 WAITS = 1.0
-"""Seconds before a bar is shown: what ends sooner shows none."""
+"""Seconds before a bar is shown; shorter runs show none."""
 
 REFRESHED = 0.4
 """Seconds between two pictures of it, each a message to the browser; compiling would say hundreds of words."""

@@ -102,7 +102,7 @@ def of_share(what: str, share: float, seconds: float, memory: str) -> str:
 
 
 def runs(progress: ComparisonProgress) -> str:
-    """Return how many runs have ended, and how many of them failed."""
+    """Return the numbers of finished and failed runs as text."""
     failed = f", {progress.failed} failed" if progress.failed else ""
     return f"{progress.done} of {number_of(progress.total, 'run')}{failed}"
 
@@ -148,7 +148,7 @@ class Lines:
 
 
 def pilots(rounds: int, candidates: int) -> str:
-    """Return which pilots of a suggestion run.
+    """Describe the running pilots of a suggestion.
 
     Examples
     --------

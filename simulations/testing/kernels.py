@@ -40,9 +40,9 @@ def check_kernel(kernel: Kernel, inputs: int | None = None) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
-        It is no kernel, or holds a word in place of a number.
+        The part is not a kernel, or has a word in place of a number.
     """
     with checked("kernel", kernel):
         if inputs is None:

@@ -52,15 +52,15 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
     ----------
     learner : Learner
         A frozen dataclass.
-    stream : Stream, or what an experiment file says of one
+    stream : Stream, or its name or table in an experiment file
         Data that the learner fits.
 
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
-        It is no learner, or refuses the stream or the network.
+        The part is not a learner, or does not accept the stream or the network.
     """
     with checked("learner", learner):
         description = small_network(learner, COUPLED, stream)
@@ -318,7 +318,7 @@ def check_subspace_step(step: SubspaceStep) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no step of a subspace.
     """
@@ -347,7 +347,7 @@ def check_censoring(censoring: Censoring) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no censoring rule.
     """

@@ -42,7 +42,7 @@ def check_link_loss(loss: Loss) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no loss of messages.
     """
@@ -67,7 +67,7 @@ def check_link_delay(delay: Delay) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no delay of messages.
     """
@@ -90,7 +90,7 @@ def check_clock(clock: Clock) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no clock.
     """
@@ -128,7 +128,7 @@ def check_link_noise(noise: Noise) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no noise.
     """
@@ -157,7 +157,7 @@ def check_graph_schedule(schedule: Schedule) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no schedule of a network.
     ValueError
@@ -207,7 +207,7 @@ def check_topology(topology: Topology) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no topology.
     """

@@ -44,7 +44,7 @@ def check_loss(loss: Loss, targets: Array | None = None) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no loss, or has an unresolved key.
     """
@@ -276,7 +276,7 @@ def check_dispersion(dispersion: Dispersion) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no dispersion.
     """
@@ -356,7 +356,7 @@ def check_mirror_map(mirror_map: MirrorMap) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no mirror map.
     """

@@ -259,7 +259,7 @@ def check_backend(backend: Any) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no backend.
     """

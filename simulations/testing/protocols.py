@@ -97,9 +97,9 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
-        It is no protocol, or the network is refused.
+        The part is not a protocol, or the network is invalid.
     """
     with checked("protocol", protocol):
         for flag in FLAGS:
@@ -148,7 +148,7 @@ def check_distance(distance: Distance) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no distance.
     """

@@ -29,7 +29,7 @@ def check_schedule(schedule: Schedule) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no schedule, or an unresolved word.
     """
@@ -63,7 +63,7 @@ def check_budget(budget: Budget) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no budget.
     """

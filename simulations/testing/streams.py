@@ -35,7 +35,7 @@ def check_stream(stream: Stream, nodes: int = NODES, repeats: bool = False) -> N
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no stream.
     """

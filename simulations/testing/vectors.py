@@ -62,7 +62,7 @@ def check_tolerance(tolerance: Tolerance) -> None:
     Raises
     ------
     AssertionError
-        A property does not hold; the text names it.
+        A property does not hold; the message names it.
     InputError
         It is no tolerance.
     """
