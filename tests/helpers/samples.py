@@ -20,6 +20,14 @@ def smooth(count: int = 300, inputs: int = 2, seed: int = 0) -> tuple[Array, Arr
     return points, np.sin(points[:, :1]) + 0.1 * generator.normal(size=(count, 1))
 
 
+def curved(count: int, outputs: int = 1, seed: int = 0) -> tuple[Array, Array]:
+    """Points in a square with noisy multiples of a curved surface."""
+    random = np.random.default_rng(seed)
+    points = random.uniform(-1.0, 1.0, size=(count, 2))
+    mean = np.sin(3.0 * points[:, :1]) + points[:, 1:] ** 2
+    return points, mean * np.arange(1, outputs + 1) + 0.1 * random.normal(size=(count, outputs))
+
+
 def data(generator: np.random.Generator, loss: Loss, size: int) -> tuple[Array, Array]:
     """Points in the plane with targets that fit the loss: a plane for regression, its thirds for classification."""
     points = generator.normal(size=(size, 2))

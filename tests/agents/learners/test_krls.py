@@ -10,6 +10,7 @@ from kernelswarm.agents.nodes import passes
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.schedules import Constant
+from tests.helpers.samples import curved as samples
 from tests.helpers.steps import step
 
 GRID = np.random.default_rng(9).uniform(-1.0, 1.0, size=(40, 2))
@@ -17,13 +18,6 @@ GRID = np.random.default_rng(9).uniform(-1.0, 1.0, size=(40, 2))
 
 def learner(**keys):
     return Krls(**{"kernel": Gaussian(0.6), "step_size": Constant(0.2), "ridge": 0.0, "dependency": 0.02, **keys})
-
-
-def samples(count, outputs=1, seed=0):
-    random = np.random.default_rng(seed)
-    points = random.uniform(-1.0, 1.0, size=(count, 2))
-    mean = np.sin(3.0 * points[:, :1]) + points[:, 1:] ** 2
-    return points, mean * np.arange(1, outputs + 1) + 0.1 * random.normal(size=(count, outputs))
 
 
 def table_1(kernel, points, targets, dependency):

@@ -13,6 +13,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Linear
 from kernelswarm.agents.parts.losses import Huber, MulticlassLogistic, Squared, curvatures_of
 from kernelswarm.agents.parts.schedules import Constant
 from tests.helpers.pairs import in_pairs
+from tests.helpers.samples import curved as samples
 from tests.helpers.steps import step
 
 GRID = np.random.default_rng(9).uniform(-1.0, 1.0, size=(30, 2))
@@ -21,13 +22,6 @@ GRID = np.random.default_rng(9).uniform(-1.0, 1.0, size=(30, 2))
 def learner(**keys):
     keys = {"kernel": Gaussian(0.7), "step_size": Constant(0.2), "features": 12, "ridge": 0.05, **keys}
     return Rls(**keys)
-
-
-def samples(count, outputs=1, seed=0):
-    random = np.random.default_rng(seed)
-    points = random.uniform(-1.0, 1.0, size=(count, 2))
-    mean = np.sin(3.0 * points[:, :1]) + points[:, 1:] ** 2
-    return points, mean * np.arange(1, outputs + 1) + 0.1 * random.normal(size=(count, outputs))
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])

@@ -22,24 +22,13 @@ from kernelswarm.simulations.core import parallel
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.parallel import end_with_parent
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
-from kernelswarm.simulations.figures import plots
 from kernelswarm.simulations.running import simulation as running
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.drivers import driving
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, figures, killed
 from tests.helpers.unhurried import PAUSE
 
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take longer than these runs, and are drawn from what the tests look at."""
-    monkeypatch.setattr(plots, "draw_comparison", lambda comparison, folder, *how: [])
-
-
-@pytest.fixture
-def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Let no run begin from here on."""
-    return lambda: monkeypatch.setattr(running, "simulate", lambda *_, **__: pytest.fail("it ran"))
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 # What is reused

@@ -18,21 +18,10 @@ from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.files import held
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.figures import plots
 from kernelswarm.simulations.running import simulation as running
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, killed
 
-
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take longer than these runs, and are drawn from what the tests look at."""
-    monkeypatch.setattr(plots, "draw_comparison", lambda comparison, folder, *how: [])
-
-
-@pytest.fixture
-def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Let no run begin from here on."""
-    return lambda: monkeypatch.setattr(running, "simulate", lambda *_, **__: pytest.fail("it ran"))
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 @pytest.mark.parametrize(
