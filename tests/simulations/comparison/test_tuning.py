@@ -51,6 +51,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let searches try few candidates on few samples, for tests of who is tried with which seeds, not of what wins."""
+    for name, count in {"CANDIDATES": 3, "POLLED": 4, "MEASURED": 200}.items():
+        monkeypatch.setattr(tuning, name, count)
+
+
 @pytest.fixture(scope="module")
 def tuned(folder: Path) -> Comparison:
     return read(folder)
@@ -96,6 +103,7 @@ def test_the_same_is_found_in_one_process_and_in_two(tuned: Comparison) -> None:
     assert [run.digest for run in alone.runs] == [run.digest for run in tuned.runs]
 
 
+@pytest.mark.usefixtures("few")
 def test_no_pilot_has_a_seed_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Pilot] = []
 
@@ -115,6 +123,7 @@ def test_no_pilot_has_a_seed_that_is_measured(monkeypatch: pytest.MonkeyPatch) -
         assert not judging & set(cell.tuned.seeds)
 
 
+@pytest.mark.usefixtures("few")
 def test_each_candidate_is_tried_with_as_many_seeds_as_are_asked_for(tmp_path: Path) -> None:
     found = compare(experiment(rounds=10), VARY, 2, 1, tmp_path / "out", tune=True, pilot_seeds=3)
     apart = 3 + APART
@@ -214,6 +223,7 @@ def test_the_table_quotes_the_judgement_of_each_row_and_what_got_worse(tuned: Co
     assert "below" not in text
 
 
+@pytest.mark.usefixtures("few")
 def test_a_row_without_keys_stands_below_one_that_risks_more_in_every_seed() -> None:
     found = compare(experiment(), {"protocol.name": ["batch", "isolated"]}, 2, 1, tune=True)
     assert found.cells[0].tuned == Tuned()
