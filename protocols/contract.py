@@ -100,7 +100,7 @@ class TreePlace(NamedTuple):
     deepest: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Neighborhood:
     """The facts about a node's links before the first round.
 

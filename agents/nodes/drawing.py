@@ -159,9 +159,14 @@ def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:
 
 def part_in(drawn: Drawn, points: Array, targets: Array) -> None:
     """Fill what nodes have drawn into the points (V, T, n, p) and targets (V, T, b, q) of their batches."""
-    there = np.arange(targets.shape[2]) < drawn.counts.T[:, :, np.newaxis]
-    x, y = (np.concatenate(arrays) for arrays in zip(*drawn.samples, strict=True))
-    points[:, :, : targets.shape[2]][there], targets[there] = x, y
+    size = targets.shape[2]
+    there = np.arange(size) < drawn.counts.T[:, :, np.newaxis]
+    for batches, each in zip((points[:, :, :size], targets), zip(*drawn.samples, strict=True), strict=True):
+        samples = np.concatenate(each)
+        if samples.size == batches.size:  # then all are there: an index of each takes three times their memory
+            batches[:] = samples.reshape(batches.shape)
+        else:
+            batches[there] = samples
 
 
 def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:

@@ -115,6 +115,8 @@ class VectorNode(Node):
         The protocol.
     """
 
+    __slots__ = ("_implicit", "_inputs", "_linear", "_nodes", "begun", "own", "rule")
+
     def __init__(
         self,
         neighborhood: Neighborhood,

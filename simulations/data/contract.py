@@ -89,7 +89,7 @@ def freeze(array: Array) -> Array:
     return array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class HeldOut:
     """Held-out samples of a node, on which its risk is measured.
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.nodes.agent import Agent, LossyAgent
 from kernelswarm.agents.nodes.node import PRIMING, Node
@@ -32,7 +34,7 @@ from kernelswarm.simulations.engine.measure import BYTES, Report, measure
 from kernelswarm.simulations.engine.model_arrays import LearnedFunction, LearnedFunctions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AgentPlan:
     """The parts of one agent; the plan is sent to the process that will host the agent."""
 
@@ -147,6 +149,10 @@ class Block:
         for edge, (other, slot) in enumerate(received):
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
+        labels = np.array([plan.neighborhood.node for plan in plans])
+        others = [np.array(plan.neighborhood.neighbors, dtype=np.int64) for plan in plans]
+        ends = np.column_stack([np.repeat(labels, list(map(len, others))), np.concatenate(others)])
+        self._edges = np.sort(ends[(ends[:, 0] < ends[:, 1]) | ~np.isin(ends[:, 1], labels)], axis=1)
         # The slots of messages that leave the block, by node.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
@@ -239,7 +245,7 @@ class Block:
         snapshot.
         """
         self._reported = True
-        return measure(self.agents, self._evaluated, pooled)
+        return measure(self.agents, self._evaluated, pooled, self._edges)
 
     def _begin_sums(self) -> None:
         """Begin new sums after a report, in which the agents were updated."""

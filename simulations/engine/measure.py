@@ -13,13 +13,13 @@ from kernelswarm.arrays import AnyArray, Array, Booleans, Integers
 from kernelswarm.protocols.contract import fulfils
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
 from kernelswarm.simulations.data.faulty import NoSamples
+from kernelswarm.simulations.engine.comparing import AT_ONCE, Comparison, squares_between
 from kernelswarm.simulations.engine.scores import band_on, posterior_of, progressive, scores
 
 BYTES = 8
 """Bytes of a scalar that is sent unrounded: float64."""
 
-AT_ONCE = 64
-"""Number of nodes evaluated together, so that their values stay in the processor's cache."""
+NO_EDGES = np.zeros((0, 2), dtype=np.int64)
 
 Evaluated = tuple[tuple[int, NodeSource], ...]
 """The nodes, with their sources, on whose held-out data a function is evaluated."""
@@ -41,8 +41,6 @@ class Report:
         The columns of ``edges.parquet`` of these edges, in the order of the nodes, each (E,): ``target``, the mean
         ``constraint`` value since the last report, ``tolerance``, ``dual`` and ``violation``, and, for robust
         protocols, ``trust``, the weight of each neighbour.
-    common : Array
-        The functions' values at the pooled points, (V, n, C).
     unchanged : Array
         Whether each function has not changed since the first round, by its weights, if any, and its values.
     compression_budgets : Array
@@ -55,24 +53,33 @@ class Report:
     inside : list of Array
         For each node with a band, (2, n, C): the values at its own held-out points, and 1 if the target lies in the
         band, else 0; NaN without a band.
+    ends : Integers
+        The labels of the ends of the edges between these nodes, the smaller label first, (E, 2).
+    squares : Array
+        The mean squared distance over the pooled points between the functions at the ends of each of these edges, (E,).
+    waiting : Integers
+        The labels of the ends of the edges from one of these nodes to a node with a larger label in another block.
+    values : dict of int to Array
+        The functions' values at the pooled points, (n, C), by label, of the nodes with neighbours in other blocks.
     """
 
     nodes: Integers
     figures: dict[str, Array]
     degrees: Integers
     edges: dict[str, AnyArray]
-    common: Array
     unchanged: Booleans
     compression_budgets: Array
     remedies: list[str]
     traffic: Integers | None = None
     inside: list[Array] = field(default_factory=list)
+    ends: Integers = field(default_factory=NO_EDGES.copy)
+    squares: Array = field(default_factory=lambda: np.zeros(0))
+    waiting: Integers = field(default_factory=NO_EDGES.copy)
+    values: dict[int, Array] = field(default_factory=dict)
 
 
 def joined(parts: Sequence[Report]) -> Report:
-    """Join reports into one, in sorted order of the labels."""
-    if len(parts) == 1:  # the values of a large network take a fifth of its memory
-        return parts[0]
+    """Join the reports of all parts of a network into one, in sorted order of the labels."""
 
     def together(name: str) -> AnyArray:
         return np.concatenate([getattr(part, name) for part in parts])
@@ -80,32 +87,46 @@ def joined(parts: Sequence[Report]) -> Report:
     nodes, degrees, first = together("nodes"), together("degrees"), parts[0]
     order, by_source = np.argsort(nodes), np.argsort(np.repeat(nodes, degrees), kind="stable")
     remedies, inside = ([each for part in parts for each in getattr(part, name)] for name in ("remedies", "inside"))
+    values = {node: known for part in parts for node, known in part.values.items()}
+    waiting = together("waiting")
+    ends = np.concatenate([together("ends"), waiting])
+    squares = np.concatenate([together("squares"), squares_between(values, waiting)])
+    by_ends = np.lexsort(ends.T[::-1])
     return Report(
         nodes[order],
         {name: np.concatenate([part.figures[name] for part in parts])[order] for name in first.figures},
         degrees[order],
         {name: np.concatenate([part.edges[name] for part in parts])[by_source] for name in first.edges},
-        together("common")[order],
         together("unchanged")[order],
         together("compression_budgets")[order],
         [remedies[place] for place in order.tolist()],
         None if first.traffic is None else together("traffic")[by_source],
         [inside[place] for place in order.tolist()] if inside else [],
+        ends[by_ends],
+        squares[by_ends],
     )
 
 
-def measure(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> Report:
+def measure(
+    agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, edges: Integers = NO_EDGES
+) -> Report:
     """Evaluate each agent's function on the held-out data of each node it represents, and on pooled data.
 
-    The agents have one protocol, and are sorted by label. Their sums do not change.
+    The agents have one protocol, and are sorted by label. ``edges`` (E, 2) are the labels of the ends, the smaller one
+    first, of the edges with an agent at one end at least. The agents' sums do not change.
     """
     (pooled,) = writeable([pooled])
-    common = _at_common_points(agents, pooled.points)
-    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(agents), AT_ONCE)]
-    whole = joined([_measured(agents[some], evaluated[some], pooled, common[some]) for some in pieces])
-    if len(agents) == 1:  # one agent may represent many nodes
-        common = np.broadcast_to(common, (len(whole.nodes), *common.shape[1:]))
-    return replace(whole, common=common)
+    labels = np.array([agent.node for agent in agents])
+    comparison, parts = Comparison(labels, edges), []
+    for turn, start in enumerate(range(0, len(agents), AT_ONCE)):
+        places = comparison.order[start : start + AT_ONCE].tolist()
+        some = [agents[place] for place in places]
+        common = _at_common_points(some, pooled.points)
+        parts.append(_measured(some, [evaluated[place] for place in places], pooled, common))
+        comparison.add(turn, common)
+    first, both = np.isin(edges[:, 0], labels), np.isin(edges, labels).all(axis=1)
+    apart, waiting = comparison.squares[both], edges[first & ~both]
+    return replace(joined(parts), ends=edges[both], squares=apart, waiting=waiting, values=comparison.values)
 
 
 def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Array) -> Report:
@@ -143,7 +164,6 @@ def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: He
         },
         np.array([len(agent.neighbors) for agent in each]),
         _edges(agents),
-        common[of_node, :0],
         _unchanged(agents, common)[of_node],
         np.array([_compression_budget(agent) for agent in agents])[of_node],
         [remedies[place] for place in of_node.tolist()],

@@ -20,7 +20,8 @@ from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import number_of
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource, Source
 from kernelswarm.simulations.data.pooled import members
-from kernelswarm.simulations.engine.measure import AT_ONCE, Report
+from kernelswarm.simulations.engine.comparing import AT_ONCE
+from kernelswarm.simulations.engine.measure import Report
 from kernelswarm.simulations.engine.scores import by_sample
 from kernelswarm.simulations.records.result import amount
 

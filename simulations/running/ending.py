@@ -20,7 +20,7 @@ from kernelswarm.simulations.core.machine import versions
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.data.contract import HeldOut, NodeSource
 from kernelswarm.simulations.data.pooled import FloodedSource, TravellingSamples
-from kernelswarm.simulations.engine.measure import BYTES, Report
+from kernelswarm.simulations.engine.measure import BYTES, NO_EDGES, Report
 from kernelswarm.simulations.engine.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.engine.nodes import places_without_data, sound, without_data
 from kernelswarm.simulations.engine.scores import BANDS
@@ -36,9 +36,6 @@ from kernelswarm.simulations.running.unsuited import unsuited
 
 # Reports of evaluations as rows of the three tables of a run.
 
-
-AT_ONCE = 2**16
-"""Number of function values compared at a time, so that they stay in the processor's cache."""
 
 WHOLE = {
     "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "bytes_sent", "rebuilds"},
@@ -76,7 +73,7 @@ class Recorder:
     last : dict of str to float or None
         The last row of the network's table.
     report : Report or None
-        The report of that row, without values at pooled points and without columns of edges.
+        The report of that row, without columns of edges and without distances between neighbours.
     """
 
     def __init__(self, network: Network, rule: AnyRule) -> None:
@@ -85,9 +82,7 @@ class Recorder:
         self._edges = network.adjacency.labelled_edges
         labels = network.adjacency.labels
         self._sound = sound(network.experiment, labels.tolist())
-        self._compared = np.searchsorted(labels, self._edges)
-        if network.experiment.faults:
-            self._compared = self._compared[self._sound[self._compared].all(axis=1)]
+        self._compared = self._sound[np.searchsorted(labels, self._edges)].all(axis=1)
         self._names = network.source.description.nodes
         self.measurements: Measurements = InMemory()
         self._seen = np.zeros(len(labels))  # samples of each node at the previous evaluation
@@ -116,7 +111,7 @@ class Recorder:
             "round": round,
             "learning": learning,
             **means,
-            "disagreement": self._disagreement(report.common),
+            "disagreement": self._disagreement(report.squares),
             # SURVEY eq. 21 clips the sum over time of each edge, not its terms.
             "violation": float(np.sum(np.maximum(constrained, 0.0))) if len(constrained) else float("nan"),
             **traffic,
@@ -128,7 +123,7 @@ class Recorder:
             **({} if self._names is None else {"name": self._names}),
             **figures,
         }
-        self.report = replace(report, edges={}, common=report.common[:0].copy())
+        self.report = replace(report, edges={}, ends=NO_EDGES, squares=np.zeros(0))
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 
@@ -160,25 +155,14 @@ class Recorder:
     def tables(self) -> dict[str, MeasuredTable]:
         return self.measurements.tables()
 
-    def _disagreement(self, values: Array) -> float:
-        """Average ``
+    def _disagreement(self, squares: Array) -> float:
+        """Average the mean squared distances of neighbours' functions, (E,), over the edges between sound nodes.
 
-        f_i(x) - f_j(x)
-
-        ^2`` over all edges and the pooled held-out points.
-
-        0 for a single node; NaN for several nodes without an edge.
+        0 for a single function; NaN for several functions without an edge.
         """
-        if not len(self._compared):
-            return 0.0 if len(values) == 1 else float("nan")
-        count = max(len(values[0]), 1)
-        together = max(1, AT_ONCE // max(values[0].size, 1))  # edges
-        squares = []
-        for start in range(0, len(self._compared), together):
-            ends = self._compared[start : start + together]
-            apart = values[ends[:, 0]] - values[ends[:, 1]]
-            squares.append(np.sum((apart**2).reshape(len(ends), -1), axis=1) / count)
-        return float(np.mean(np.concatenate(squares)))
+        if len(self._network.plans) == 1:
+            return 0.0
+        return float(np.mean(squares[self._compared])) if self._compared.any() else float("nan")
 
     def _traffic(self, round: int, report: Report) -> dict[str, float]:
         travelling = self._network.plans[0].source

@@ -26,6 +26,7 @@ from kernelswarm.simulations.core.errors import InputError, shown
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.synthetic import CHUNK, HELD, SyntheticSource
 from kernelswarm.simulations.engine.block import AgentPlan
+from kernelswarm.simulations.engine.comparing import Comparison
 from kernelswarm.simulations.engine.failures import Asked
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
@@ -116,6 +117,7 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
     if isinstance(getattr(source.nodes[0], "given", source.nodes[0]), SyntheticSource):
         samples = max(each, min(samples, HELD))  # further samples are drawn when they are used
     pooled = _pooled(evaluation, source)
+    held = nodes if experiment.backend.elsewhere else Comparison(adjacency.labels, adjacency.labelled_edges).most
     step, learned, given = _step(experiment, adjacency)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
     moving = 3 * nodes * size * columns + 2 * edges * size * outputs * rule.communicates
@@ -137,8 +139,8 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
         Need(
             "evaluation.global_samples",
             evaluation.global_samples,
-            "all nodes' values at the pooled samples",
-            NUMBER * pooled * (nodes * outputs + columns),
+            f"{held:,} nodes' values at the pooled samples",
+            NUMBER * pooled * (held * outputs + columns),
         ),
         Need(
             step,

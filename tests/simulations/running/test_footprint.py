@@ -12,6 +12,7 @@ import pytest
 from kernelswarm.simulations.core import machine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.pooled import members, pool
+from kernelswarm.simulations.engine.comparing import Comparison
 from kernelswarm.simulations.engine.measure import measure
 from kernelswarm.simulations.engine.ray_backend import Ray
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -123,14 +124,21 @@ def test_held_out_samples_take_what_is_estimated(experiment, nodes):
     assert estimate == sum(entry.points.nbytes + entry.targets.nbytes + entry.truth.nbytes for entry in held_out)
 
 
-@pytest.mark.parametrize("limit", [50, 1000])
-def test_values_at_pooled_samples_take_what_is_estimated(experiment, limit):
-    experiment = experiment.with_changes({"evaluation.global_samples": limit})
+@pytest.mark.parametrize(("nodes", "limit"), [(3, 50), (3, 1000), (200, 1000)])
+def test_values_at_pooled_samples_take_what_is_estimated(experiment, nodes, limit, monkeypatch):
+    experiment = experiment.with_changes({"topology.nodes": nodes, "evaluation.global_samples": limit})
     estimate, network = need_of(experiment, "evaluation.global_samples")
-    pooled = pool([network.source.nodes[k].held_out(0) for k in members(3, limit)], limit)
+    pooled = pool([network.source.nodes[k].held_out(0) for k in members(nodes, limit)], limit)
     agents = [plan.build() for plan in network.plans]
-    found = measure(agents, [plan.evaluated for plan in network.plans], pooled)
-    measured = sum(values.nbytes for values in found.common) + pooled.points.nbytes + pooled.targets.nbytes
+    held, add = [], Comparison.add
+
+    def adding(comparison, turn, values):
+        held.append(sum(known.nbytes for known in (*comparison.values.values(), *values)))
+        add(comparison, turn, values)
+
+    monkeypatch.setattr(Comparison, "add", adding)
+    measure(agents, [plan.evaluated for plan in network.plans], pooled, network.adjacency.labelled_edges)
+    measured = max(held) + pooled.points.nbytes + pooled.targets.nbytes
     assert measured <= estimate < 1.3 * measured
 
 

@@ -1,0 +1,84 @@
+"""The distances between neighbours' functions at common points, with the values of few nodes in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from kernelswarm.arrays import Array, Integers
+
+AT_ONCE = 64
+"""Number of nodes evaluated together, so that their values stay in the processor's cache."""
+
+
+class Comparison:
+    """The order in which the nodes of a block are evaluated, neighbours soon after each other, and the edges to compare.
+
+    A node's values are kept until all its neighbours have been evaluated, or to the end if a neighbour is in another
+    block. The order of Cuthill and McKee keeps the values of few nodes: of a ring, `AT_ONCE` nodes and 3 more.
+
+    Parameters
+    ----------
+    nodes : sequence of int, or array
+        The V labels of the block's nodes.
+    edges : Integers
+        The labels of the ends of each edge with an end in the block, (E, 2).
+    """
+
+    def __init__(self, nodes: Sequence[int] | Integers, edges: Integers) -> None:
+        count, labels = len(nodes), np.array(nodes)
+        order = np.argsort(labels)
+        places = np.append(order, count)[np.searchsorted(labels, edges, sorter=order)]
+        places[np.append(labels, 0)[places] != edges] = count
+        inside = places[(places < count).all(axis=1)].T
+        graph = coo_array((np.ones(2 * inside.shape[1]), np.hstack([inside, inside[::-1]])), shape=(count, count))
+        self.order: Integers = reverse_cuthill_mckee(graph.tocsr(), symmetric_mode=True).astype(np.int64)
+        """The places of the nodes as they are evaluated, (V,)."""
+        turns = np.empty(count + 1, dtype=np.int64)
+        turns[self.order], turns[count] = np.arange(count) // AT_ONCE, count  # nodes of other blocks have no turn
+        of_edges, last = turns[places].max(axis=1), turns[:count].copy()
+        for ends in places.T:
+            there = ends < count
+            np.maximum.at(last, ends[there], of_edges[there])
+        self._labels, self._edges, self._turns, self._last = labels, edges, turns[:count], last
+        self._compared, self._forgotten = by_turn(of_edges, count), by_turn(last, count)
+        self.values: dict[int, Array] = {}
+        """The kept values of nodes, (n, C) by label; at the end, of those with neighbours in other blocks."""
+        self.squares: Array = np.zeros(len(edges))
+        """The result of :func:`squares_between` for each edge, (E,), once both ends have been evaluated."""
+
+    @property
+    def most(self) -> int:
+        """The maximum number of nodes whose values are kept at a time."""
+        last = int(self._turns.max())
+        change = np.bincount(self._turns, minlength=last + 2)
+        change[1:] -= np.bincount(np.minimum(self._last, last), minlength=last + 1)
+        return int(np.cumsum(change).max())
+
+    def add(self, turn: int, values: Iterable[Array]) -> None:
+        """Add the values of the nodes of a turn, in their order, and compare them with their neighbours' values."""
+        those = self.order[turn * AT_ONCE : (turn + 1) * AT_ONCE]
+        self.values.update(zip(self._labels[those].tolist(), values, strict=True))
+        some = self._compared[turn]
+        self.squares[some] = squares_between(self.values, self._edges[some])
+        for label in self._labels[self._forgotten[turn]].tolist():
+            del self.values[label]
+
+
+def by_turn(turns: Integers, count: int) -> list[Integers]:
+    """Return the indices of each value 0, 1, ... in ``turns``, for the turns of ``count`` nodes."""
+    order = np.argsort(turns, kind="stable")
+    return np.split(order, np.searchsorted(turns[order], np.arange(1, -(-count // AT_ONCE) + 1)))
+
+
+def squares_between(values: Mapping[int, Array], edges: Integers) -> Array:
+    """Average ``||f_i(x) - f_j(x)||^2`` over the points for each edge (i, j), (E,), with values (n, C) by label."""
+    found = np.empty(len(edges))
+    for start in range(0, len(edges), AT_ONCE):
+        each = [(values[first], values[second]) for first, second in edges[start : start + AT_ONCE].tolist()]
+        apart = np.array([np.subtract(*both) for both in each])
+        found[start : start + len(each)] = np.sum((apart**2).reshape(len(each), -1), axis=1) / max(apart.shape[1], 1)
+    return found
