@@ -15,7 +15,7 @@ AT_ONCE = 64
 
 
 class Comparison:
-    """The order in which the nodes of a block are evaluated, neighbours soon after each other, and the edges to compare.
+    """The order in which a block's nodes are evaluated, neighbours soon after each other, and the edges to compare.
 
     A node's values are kept until all its neighbours have been evaluated, or to the end if a neighbour is in another
     block. The order of Cuthill and McKee keeps the values of few nodes: of a ring, `AT_ONCE` nodes and 3 more.
