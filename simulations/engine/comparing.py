@@ -13,6 +13,9 @@ from kernelswarm.arrays import Array, Integers
 AT_ONCE = 64
 """Number of nodes evaluated together, so that their values stay in the processor's cache."""
 
+COMPARED = 2**16
+"""Number of values compared at a time, so that they stay in the processor's cache."""
+
 
 class Comparison:
     """The order in which a block's nodes are evaluated, neighbours soon after each other, and the edges to compare.
@@ -77,8 +80,13 @@ def by_turn(turns: Integers, count: int) -> list[Integers]:
 def squares_between(values: Mapping[int, Array], edges: Integers) -> Array:
     """Average ``||f_i(x) - f_j(x)||^2`` over the points for each edge (i, j), (E,), with values (n, C) by label."""
     found = np.empty(len(edges))
-    for start in range(0, len(edges), AT_ONCE):
-        each = [(values[first], values[second]) for first, second in edges[start : start + AT_ONCE].tolist()]
-        apart = np.array([np.subtract(*both) for both in each])
-        found[start : start + len(each)] = np.sum((apart**2).reshape(len(each), -1), axis=1) / max(apart.shape[1], 1)
+    if not len(edges):
+        return found
+    labels, places = np.unique(edges, return_inverse=True)
+    known, ends = np.array([values[label] for label in labels.tolist()]), places.reshape(-1, 2)
+    together = max(1, COMPARED // max(known[0].size, 1))
+    for start in range(0, len(ends), together):
+        some = slice(start, start + together)
+        apart = known[ends[some, 0]] - known[ends[some, 1]]
+        found[some] = np.sum((apart**2).reshape(len(apart), -1), axis=1) / max(apart.shape[1], 1)
     return found

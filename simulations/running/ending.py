@@ -436,12 +436,7 @@ def _privacy(network: Network) -> dict[str, Any] | None:
 
 
 def _distance(network: Network, functions: LearnedFunctions) -> float:
-    """Average ``
-
-    f_i - f_j
-
-    `` over the edges; NaN without edges or for functions of different spaces.
-    """
+    """Average ``||f_i - f_j||`` over the edges; NaN without edges or for functions of different spaces."""
     if len(functions) == 1:
         return 0.0
     learners = {plan.neighborhood.node: plan.learner for plan in network.plans}
