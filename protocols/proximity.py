@@ -155,7 +155,10 @@ class Proximity(Defended):
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        gamma = self.gamma
         take_published(self)
+        if not gamma.adapts:
+            object.__setattr__(self, "gamma", gamma)
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))

@@ -153,7 +153,7 @@ MEASURED = {
     "network": ("round", "samples"),
     "edges": ("round", "source", "target"),
 }
-"""The columns that each table of measurements has under every protocol; a table of edges may have none."""
+"""The columns of each table of measurements under every protocol; a table without rows may have none."""
 
 _Content = TypeVar("_Content")
 
@@ -462,7 +462,7 @@ def _read_columns(path: Path) -> MeasuredTable:
     with parquet.ParquetFile(path.absolute()) as file:  # read_table takes a quarter of a second for unused features
         table = file.read()
     missing = [name for name in MEASURED[path.stem] if name not in table.column_names]
-    if missing and (table.num_columns or path.stem != "edges"):
+    if missing and table.num_columns:
         raise ValueError(f"it lacks the column {shown(missing[0])}")
     return MeasuredTable({name: as_array(table.column(name)) for name in table.column_names})
 

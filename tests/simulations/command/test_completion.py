@@ -74,7 +74,7 @@ def test_papers_are_named_where_a_docstring_names_them(call: Command) -> None:
     polk = " ".join(call("list", "polk").out.split())
     assert PAPERS["POLK"] in polk and PAPERS["SURVEY"] in polk and PAPERS["OKFEB"] not in polk
     assert "On the evolution of random graphs" in call("list", "erdos_renyi").out
-    assert "eta, a number or a schedule" in polk
+    assert "eta, the step size: a number or a schedule" in polk
     refused = call("list", "polkk")
     assert refused.code == 2 and "did you mean" in refused.err
 
