@@ -124,7 +124,7 @@ class Perceptron(MistakeDriven):
 
     The step is f <- (1 - eta lambda) f - (eta / b) sum_k g_k kappa(x_k, .) over mistakes. For two classes of sign s,
     g = -s if s f(x) <= 0 (Freund and Schapire, Machine Learning 1999). For several classes, g = e_r - e_y if the best
-    wrong class r has f_r >= f_y. For numbers, g = sign(f(x) - y) if |f(x) - y| > ``insensitivity``. The gradient of
+    wrong class r has f_r >= f_y. For numbers, g = sign(f(x) - y) if ``|f(x) - y| > insensitivity``. The gradient of
     the coupling is added to g.
 
     Parameters
