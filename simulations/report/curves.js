@@ -171,13 +171,34 @@ function chart(title, lines, levels, xLabel, hidden = new Set()) {
   const readout = element("p", { class: "readout" });
   let label = xLabel;
   let at = null; // the x that is looked at
+  let shown = null; // the ends of the horizontal axis if it shows a part
+  let dragged = null; // the pixels between which a part is being chosen
   const color = (one) => style(`--c${one.color}`);
   const visible = () => lines.filter((one) => !hidden.has(one.label));
+
+  // A line without its values beyond the part that is shown.
+  function within(one) {
+    if (!shown) return one;
+    const cut = (column) => column && column.map((value, place) => (one.x[place] >= shown[0] && one.x[place] <= shown[1] ? value : null));
+    return { ...one, mean: one.mean.length > 1 ? cut(one.mean) : one.mean, low: cut(one.low), high: cut(one.high) };
+  }
+
+  function whole() {
+    const x = extent(visible().flatMap((one) => finite(one.x)));
+    return Number.isFinite(x[0]) ? x : [0, 1];
+  }
+
+  function zoom(part) {
+    const [first, last] = whole();
+    shown = part && [Math.max(part[0], first), Math.min(part[1], last)];
+    if (shown && (shown[0] >= shown[1] || (shown[0] === first && shown[1] === last))) shown = null;
+    look(at);
+  }
 
   function range() {
     const steady = visible().filter((one) => !one.failed);
     const held = steady.length ? steady : visible();
-    const { values, beyond } = fitted(held, levels);
+    const { values, beyond } = fitted(held.map(within), levels);
     const log = spansDecades(values);
     let [low, high] = extent(log ? values.filter((value) => value > 0) : values);
     if (!values.length) [low, high] = [0, 1];
@@ -188,8 +209,7 @@ function chart(title, lines, levels, xLabel, hidden = new Set()) {
   }
 
   const draw = drawn(canvas, (context, width, height) => {
-    const x = extent(visible().flatMap((one) => finite(one.x)));
-    if (!Number.isFinite(x[0])) x.splice(0, 2, 0, 1);
+    const x = shown || whole();
     const frame = axes(context, width, height, { x, ...range(), xLabel: label });
     inside(context, frame, () => {
       for (const [place, one] of visible().entries()) {
@@ -226,6 +246,12 @@ function chart(title, lines, levels, xLabel, hidden = new Set()) {
         }
       }
     });
+    if (dragged) {
+      context.globalAlpha = 0.15;
+      context.fillStyle = style("--faint");
+      context.fillRect(dragged[0], frame.top, dragged[1] - dragged[0], frame.bottom - frame.top);
+      context.globalAlpha = 1;
+    }
     canvas.frame = { ...frame, x };
   });
 
@@ -241,23 +267,49 @@ function chart(title, lines, levels, xLabel, hidden = new Set()) {
     const here = at === null ? [] : [`${readable(at)} ${label}`];
     const { beyond } = range();
     const cropped = beyond ? [`beyond this axis: ${beyond.label}, at ${readable(finite(beyond.mean).at(-1))} last`] : [];
-    readout.textContent = [...here, ...(at === null ? [] : said), ...fixed.map((text) => `dotted: ${text}`), ...cropped].join("; ");
+    const zoomed = shown ? [`${readable(shown[0])} to ${readable(shown[1])} ${label} shown: a double click or Escape shows all`] : [];
+    readout.textContent = [...here, ...(at === null ? [] : said), ...fixed.map((text) => `dotted: ${text}`), ...cropped, ...zoomed].join("; ");
     const text = at === null ? "" : [...here, ...said, ...fixed].join("; ");
     canvas.setAttribute("aria-valuetext", text || "no value chosen");
     canvas.setAttribute("aria-valuenow", at === null ? 0 : at);
     draw();
   }
 
+  function under(pixel) {
+    const { left, right, x } = canvas.frame;
+    return x[0] + ((pixel - left) / (right - left)) * (x[1] - x[0]);
+  }
+
   canvas.addEventListener("pointermove", (event) => {
-    const { left, right, x } = canvas.frame || {};
     const longest = visible().reduce((a, b) => (b.x.length > (a ? a.x.length : 0) ? b : a), null);
-    if (!longest || left === undefined) return;
-    const value = x[0] + ((event.offsetX - left) / (right - left)) * (x[1] - x[0]);
-    look(longest.x[nearest(longest.x, value)]);
+    if (!longest || !canvas.frame) return;
+    if (dragged) dragged[1] = event.offsetX;
+    look(longest.x[nearest(longest.x, under(event.offsetX))]);
   });
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "touch" || event.button || !canvas.frame) return; // a finger scrolls the page
+    canvas.setPointerCapture(event.pointerId);
+    dragged = [event.offsetX, event.offsetX];
+  });
+  canvas.addEventListener("pointerup", () => {
+    const ends = dragged && dragged.map(under).sort((a, b) => a - b);
+    const chosen = dragged && Math.abs(dragged[1] - dragged[0]) > 6; // less is a click
+    dragged = null;
+    if (chosen) zoom(ends);
+    else draw();
+  });
+  canvas.addEventListener("pointercancel", () => { dragged = null; draw(); });
+  canvas.addEventListener("dblclick", () => zoom(null));
   canvas.addEventListener("keydown", (event) => {
     const longest = visible().reduce((a, b) => (b.x.length > (a ? a.x.length : 0) ? b : a), null);
     const last = longest ? longest.x.length - 1 : -1;
+    const half = { "+": 0.25, "=": 0.25, "-": 1 }[event.key]; // half as much as before, or twice as much
+    if (event.key === "Escape") zoom(null);
+    if (half && canvas.frame) {
+      const [low, high] = canvas.frame.x;
+      const middle = at === null ? (low + high) / 2 : at;
+      zoom([middle - half * (high - low), middle + half * (high - low)]);
+    }
     const here = at === null || !longest ? -1 : nearest(longest.x, at);
     const to = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, Home: 0, End: last, PageUp: here + 10, PageDown: here - 10 }[event.key];
     if (to === undefined || last < 0) return;
@@ -267,6 +319,7 @@ function chart(title, lines, levels, xLabel, hidden = new Set()) {
 
   function show(newLines, newLabel = label) {
     lines = newLines;
+    if (label !== newLabel) shown = null;
     label = newLabel;
     canvas.setAttribute("aria-label", `${title}, against ${label}`);
     canvas.setAttribute("aria-valuemax", extent(lines.flatMap((one) => finite(one.x)))[1]);
