@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from kernelswarm.arrays import Array, Integers
+from kernelswarm.arrays import Array, Booleans, Integers
 
 AT_ONCE = 64
 """Number of nodes evaluated together, so that their values stay in the processor's cache."""
@@ -25,41 +25,39 @@ class Comparison:
 
     Parameters
     ----------
-    nodes : sequence of int, or array
-        The V labels of the block's nodes.
+    labels : Integers
+        The labels of the block's nodes, (V,).
     edges : Integers
         The labels of the ends of each edge with an end in the block, (E, 2).
     """
 
-    def __init__(self, nodes: Sequence[int] | Integers, edges: Integers) -> None:
-        count, labels = len(nodes), np.array(nodes)
-        order = np.argsort(labels)
-        places = np.append(order, count)[np.searchsorted(labels, edges, sorter=order)]
-        places[np.append(labels, 0)[places] != edges] = count
-        inside = places[(places < count).all(axis=1)].T
-        graph = coo_array((np.ones(2 * inside.shape[1]), np.hstack([inside, inside[::-1]])), shape=(count, count))
-        self.order: Integers = reverse_cuthill_mckee(graph.tocsr(), symmetric_mode=True).astype(np.int64)
+    def __init__(self, labels: Integers, edges: Integers) -> None:
+        count, known, order = len(labels), np.isin(edges, labels), np.argsort(labels)
+        places = order[np.searchsorted(labels, edges, sorter=order) % count]  # of ends in other blocks: any
+        self.inside: Booleans = np.all(known, axis=1)
+        """Whether both ends of an edge are in the block, (E,)."""
+        ends = places[self.inside]
+        graph = coo_array((np.ones(len(ends)), ends.T), shape=(count, count))
+        self.order: Integers = reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True).astype(np.int64)
         """The places of the nodes as they are evaluated, (V,)."""
-        turns = np.empty(count + 1, dtype=np.int64)
-        turns[self.order], turns[count] = np.arange(count) // AT_ONCE, count  # nodes of other blocks have no turn
-        of_edges, last = turns[places].max(axis=1), turns[:count].copy()
-        for ends in places.T:
-            there = ends < count
-            np.maximum.at(last, ends[there], of_edges[there])
-        self._labels, self._edges, self._turns, self._last = labels, edges, turns[:count], last
+        turns = np.empty(count, dtype=np.int64)
+        turns[self.order] = np.arange(count) // AT_ONCE
+        of_edges, last = turns[ends].max(axis=1), turns.copy()
+        np.maximum.at(last, ends, of_edges[:, np.newaxis])
+        last[places[known & ~self.inside[:, np.newaxis]]] = count  # after all turns
+        self._labels, self._edges = labels, edges[self.inside]
         self._compared, self._forgotten = by_turn(of_edges, count), by_turn(last, count)
         self.values: dict[int, Array] = {}
         """The kept values of nodes, (n, C) by label; at the end, of those with neighbours in other blocks."""
-        self.squares: Array = np.zeros(len(edges))
-        """The result of :func:`squares_between` for each edge, (E,), once both ends have been evaluated."""
+        self.squares: Array = np.zeros(len(ends))
+        """The result of :func:`squares_between` for each edge inside the block, once both ends have been evaluated."""
 
     @property
     def most(self) -> int:
         """The maximum number of nodes whose values are kept at a time."""
-        last = int(self._turns.max())
-        change = np.bincount(self._turns, minlength=last + 2)
-        change[1:] -= np.bincount(np.minimum(self._last, last), minlength=last + 1)
-        return int(np.cumsum(change).max())
+        forgotten = np.cumsum([0, *map(len, self._forgotten[:-2])])
+        evaluated = np.minimum(AT_ONCE * np.arange(1, len(forgotten) + 1), len(self._labels))
+        return int(np.max(evaluated - forgotten))
 
     def add(self, turn: int, values: Iterable[Array]) -> None:
         """Add the values of the nodes of a turn, in their order, and compare them with their neighbours' values."""

@@ -112,7 +112,7 @@ def measure(
 ) -> Report:
     """Evaluate each agent's function on the held-out data of each node it represents, and on pooled data.
 
-    The agents have one protocol, and are sorted by label. ``edges`` (E, 2) are the labels of the ends, the smaller one
+    The agents have one protocol. ``edges`` (E, 2) are the labels of the ends, the smaller one
     first, of the edges with an agent at one end at least. The agents' sums do not change.
     """
     (pooled,) = writeable([pooled])
@@ -124,9 +124,9 @@ def measure(
         common = _at_common_points(some, pooled.points)
         parts.append(_measured(some, [evaluated[place] for place in places], pooled, common))
         comparison.add(turn, common)
-    first, both = np.isin(edges[:, 0], labels), np.isin(edges, labels).all(axis=1)
-    apart, waiting = comparison.squares[both], edges[first & ~both]
-    return replace(joined(parts), ends=edges[both], squares=apart, waiting=waiting, values=comparison.values)
+    inside, squares, values = edges[comparison.inside], comparison.squares, comparison.values
+    waiting = edges[~comparison.inside & np.isin(edges[:, 0], labels)]
+    return replace(joined(parts), ends=inside, squares=squares, waiting=waiting, values=values)
 
 
 def _measured(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Array) -> Report:

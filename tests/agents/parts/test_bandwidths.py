@@ -159,7 +159,7 @@ def test_lengths_go_on_for_as_long_as_the_held_out_error_falls(
 
 
 @pytest.mark.parametrize("count", [1, 2, 60, 61, 1000])
-def test_the_median_distance_has_the_bits_of_numpys(count: int) -> None:
+def test_the_median_distance_leaves_out_equal_points_and_one_beyond_all_others(count: int) -> None:
     points = np.random.default_rng(count).normal(size=(count, 3)).round(1)
     distances = pdist(points)
     distances = distances[distances > 0.0]
