@@ -80,7 +80,7 @@ def check_ranges(part: object, refusal: type[RefusedKey] = RefusedKey) -> None:
 
 
 class Ranged:
-    """A dataclass that refuses keys out of its ``ranges``."""
+    """Base of dataclasses whose keys must lie in their ``ranges``; raises RefusedKey otherwise."""
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -65,7 +65,7 @@ def named(robust: Defence | bool) -> Defence:
 
 
 class Defended:
-    """What protocols of values have in common whose neighbours' answers may be judged."""
+    """The common attributes of protocols of values with defences against faulty neighbours."""
 
     robust: Defence | bool
     communicates: ClassVar[bool] = True

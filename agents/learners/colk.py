@@ -49,7 +49,7 @@ class ColkState(PolkState):
 
     @property
     def sums(self) -> tuple[KernelSum, KernelSum]:
-        """The functions in the order in which they lie."""
+        """The functions in the order of storage."""
         return self.function, self.previous
 
     @property

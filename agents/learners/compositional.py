@@ -493,7 +493,7 @@ def check_pairs(batch_size: int) -> None:
 
 
 class CompiledPair(CompiledPolk):
-    """The layout of states with two kernel expansions, ``state.sums``, one behind the other in ``state.vector``."""
+    """The layout of states with two kernel expansions, ``state.sums``, stored one after the other in ``state.vector``."""
 
     def length(self, state: Any, capacity: int) -> int:
         return sum(each.length(capacity) for each in state.sums)
@@ -503,7 +503,7 @@ class CompiledPair(CompiledPolk):
         return max(int(each.order) for each in state.sums)
 
     def reserve(self, state: Any, points: int) -> int:
-        """Make room for more points in both; returns the capacity."""
+        """Make room for more points in both functions, and return the capacity."""
         sums, vector = state.sums, state.vector
         capacity = len(sums[0].points_buffer)
         needed = max(int(each.order) for each in sums) + points

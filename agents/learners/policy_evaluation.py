@@ -221,7 +221,7 @@ class PolicyState(PolkState):
 
     @property
     def sums(self) -> tuple[KernelSum, KernelSum]:
-        """The functions in the order in which they lie."""
+        """The functions in the order of storage."""
         return self.function, self.residual.function
 
 

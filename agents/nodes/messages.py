@@ -33,7 +33,7 @@ class Messages:
     layout : MessageLayout
         The contents of a message.
     counts : Counts, optional
-        Where messages are counted; if left out, counts that begin as they stand in the agents.
+        The counters of messages; by default new counters, which begin with the agents' counts.
     """
 
     def __init__(

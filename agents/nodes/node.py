@@ -351,18 +351,18 @@ def _largest(values: ReadOnly) -> float:
 # A node's last errors before its steps, from which noise that varies with the input is learned.
 
 MOST_ERRORS = 500
-"""The errors that are kept: a fit to them takes some milliseconds, and is made at each evaluation."""
+"""The number of errors kept; the fit to them, at each evaluation, takes some milliseconds."""
 
 
 class ProgressiveErrors:
-    """The last errors of a node at samples that it had not learned from, with their inputs.
+    """The last errors of a node before it learned from a sample, with the inputs.
 
     Parameters
     ----------
     inputs, outputs : int
         p and C.
     distinct : float
-        The number of the node's different samples: rows that come again are no new ones.
+        The number of the node's distinct samples; repeated rows are not added.
     """
 
     def __init__(self, inputs: int, outputs: int, distinct: float) -> None:
@@ -372,14 +372,16 @@ class ProgressiveErrors:
         self.seen = 0
 
     def add(self, points: Array, errors: Array) -> None:
-        """Take the errors (n, C) before the steps on points (n, p), in their order."""
+        """Add the errors (n, C) before the steps on points (n, p), in the order of the steps."""
         new = int(min(len(points), max(0.0, self._distinct - self.seen)))
         self.seen += new
         self.rows = np.concatenate([self.rows, np.hstack([points[:new], errors[:new]])])[-MOST_ERRORS:]
 
     def newest(self) -> tuple[Array, Array]:
-        """Return points (n, p) and errors (n, C) of the newest half of all samples; older ones are of a function that
-        knew less."""
+        """Return points (n, p) and errors (n, C) of the newest half of all samples.
+
+        Older errors are those of a function that had learned from few samples.
+        """
         kept = self.rows[max(0, len(self.rows) - (self.seen + 1) // 2) :]
         return np.ascontiguousarray(kept[:, : self._inputs]), np.ascontiguousarray(kept[:, self._inputs :])
 

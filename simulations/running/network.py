@@ -487,16 +487,16 @@ def _place_in(tree: SpanningTree, place: int, others: Listed[int]) -> TreePlace:
     return TreePlace(above[0] if above else -1, below, int(tree.depths[place]), int(tree.deepest[place]))
 
 
-# The nodes with a band of the given level, from their variance or from their samples.
+# Bands of a given level around predictions, from a function's variance or from a node's own errors.
 
 
 def with_bands(evaluation: Evaluation, plans: Listed[AgentPlan]) -> list[AgentPlan]:
-    """Return the plans of agents with the bands that are asked for.
+    """Return the agents' plans with the requested bands.
 
     Raises
     ------
     InputError
-        A learner's function does not predict its targets, so that no band lies around it.
+        A learner's function does not predict numeric targets, and has no band.
     """
     if not evaluation.level:
         return list(plans)
