@@ -493,7 +493,7 @@ def check_pairs(batch_size: int) -> None:
 
 
 class CompiledPair(CompiledPolk):
-    """The layout of states with two kernel expansions, ``state.sums``, stored one after the other in ``state.vector``."""
+    """The layout of states with two kernel expansions, ``state.sums``, one after the other in ``state.vector``."""
 
     def length(self, state: Any, capacity: int) -> int:
         return sum(each.length(capacity) for each in state.sums)
