@@ -133,11 +133,6 @@ class _Compiled(ABC):
         fill(self._formulas[1], LOSS_DERIVATIVES, self._numbers, predictions, targets, slopes)
         return slopes
 
-    @property
-    def compiled(self) -> CompiledLoss:
-        """The loss's functions and numbers for compiled rounds."""
-        return CompiledLoss(*self._formulas, self._numbers)
-
 
 class _Curved(_Compiled):
     """A loss whose curvature differs from sample to sample."""
@@ -149,11 +144,6 @@ class _Curved(_Compiled):
         values = np.empty(len(predictions))
         fill(*self._bends, LOSS_VALUES, self._numbers, predictions, targets, values)
         return values
-
-    @property
-    def compiled(self) -> CompiledLoss:
-        """The loss's functions and numbers for compiled rounds."""
-        return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
 
 class _Regression(_Compiled):
@@ -220,6 +210,11 @@ class Squared(_Regression):
 
     _formulas = (loss_formulas.squared_values, loss_formulas.squared_derivatives)
 
+    @property
+    def compiled(self) -> CompiledLoss:
+        """The loss's functions and numbers for compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the mean of the targets, (C,)."""
         return np.asarray(targets.mean(axis=0))
@@ -233,6 +228,11 @@ class Absolute(_Regression):
     quadratic: ClassVar[bool] = False
 
     _formulas = (loss_formulas.absolute_values, loss_formulas.absolute_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """The loss's functions and numbers for compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the median of the targets, (C,)."""
@@ -269,6 +269,11 @@ class Huber(_Regression, _Curved):
     def _numbers(self) -> Array:
         return np.array([self.threshold])
 
+    @property
+    def compiled(self) -> CompiledLoss:
+        """The loss's functions and numbers for compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers, *self._bends)
+
 
 @dataclass(frozen=True)
 class Logistic(_Binary, _Curved):
@@ -282,6 +287,11 @@ class Logistic(_Binary, _Curved):
 
     _formulas = (loss_formulas.logistic_values, loss_formulas.logistic_derivatives)
     _bends = (loss_formulas.logistic_curvatures,)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """The loss's functions and numbers for compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the log odds of class 1, (1,)."""
@@ -303,6 +313,11 @@ class Hinge(_Binary):
 
     _formulas = (loss_formulas.hinge_values, loss_formulas.hinge_derivatives)
 
+    @property
+    def compiled(self) -> CompiledLoss:
+        """The loss's functions and numbers for compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
+
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the sign of the more frequent class, (1,)."""
         return np.array([1.0 if targets.mean() > 0.5 else -1.0])
@@ -321,6 +336,11 @@ class MulticlassLogistic(_Multiclass, _Curved):
 
     _formulas = (loss_formulas.multiclass_logistic_values, loss_formulas.multiclass_logistic_derivatives)
     _bends = (loss_formulas.multiclass_logistic_curvatures,)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """The loss's functions and numbers for compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return the logarithms of the classes' frequencies, (C,)."""
@@ -343,6 +363,11 @@ class MulticlassHinge(_Multiclass):
     quadratic: ClassVar[bool] = False
 
     _formulas = (loss_formulas.multiclass_hinge_values, loss_formulas.multiclass_hinge_derivatives)
+
+    @property
+    def compiled(self) -> CompiledLoss:
+        """The loss's functions and numbers for compiled rounds."""
+        return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
         """Return e_k for the most frequent class k, or 0 if no class has half of the samples, (C,).
