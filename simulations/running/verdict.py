@@ -188,7 +188,7 @@ def _worse_than_constant(report: Report, base: Baseline, advise: Callable[[], st
     count = sum(_exceeds(risks[node], base.each[node]) for node in risks)
     return (
         f"worse than the constant prediction at {_of(count, len(risks))}: risk {risk:.3g}, where the best constant of "
-        f"the training data have {base.constant:.3g} on the same held-out data{held_out and f' ({held_out})'}: "
+        f"the training data has {base.constant:.3g} on the same held-out data{held_out and f' ({held_out})'}: "
         f"{advise()}"
     )
 
