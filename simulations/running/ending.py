@@ -357,13 +357,13 @@ def _band_remedy(network: Network, covered: Sequence[Mapping[str, Any]]) -> str:
     plan = network.plans[0]
     if plan.banded:
         return (
-            'conformal bands have one width for all inputs; the squared loss and learner.name = "newton" with '
-            'and noise = "auto" lets it vary'
+            "conformal bands hold their level over all rows of a node, with one width for all inputs: where regions "
+            'matter more, the squared loss and learner.name = "newton" with evaluation.bands = "auto" let it vary'
         )
     if not plan.varying and not plan.sends_vectors:
         return 'set evaluation.noise = "auto", with which the noise varies where errors show it'
     if any(part["by"] == "all rows" and part["off"] for part in covered):
-        return 'evaluation.bands = "conformal" keeps the share that a node sees at its level'
+        return 'evaluation.bands = "conformal" holds the level over all rows of a node, with one width for all inputs'
     return "more samples, or a smaller budget, tell how the noise varies; where a band matters, take its own coverage"
 
 
