@@ -1,1 +1,1 @@
-"""The nodes of a network, one by one and many in arrays, and their compiled rounds."""
+"""The nodes of a network, as objects and in arrays, and their compiled rounds."""

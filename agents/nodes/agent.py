@@ -1,4 +1,4 @@
-"""A node whose neighbours exchange points and function values."""
+"""A node that exchanges points and function values with its neighbours."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kernelswarm.protocols.replay import certainty_of, replay_of
 
 
 def columns_behind_values(rule: Exchange) -> int:
-    """Return the columns that messages have behind the values: 1 for the row sums of pairs, where both ends limit
-    them, and 1 more for variances, where these travel."""
+    """Return the number of message columns after the values: 1 for row sums of pairs, if both ends limit pulls, plus 1
+    for variances, if they are sent."""
     limited = rule.communicates and rule.form == "symmetric" and rule.step == "implicit"
     return int(limited) + int(limited and certainty_of(rule) > 0.0)
 
 
 class Agent(Node):
-    """A node that sends its points, and answers its neighbours' with its function's values there.
+    """A node that sends its points, and answers its neighbours' points with its function values there.
 
     Points travel one round ahead of their answers. Two rounds prime the network: the first only sends points, the
     second answers them.
@@ -37,7 +37,7 @@ class Agent(Node):
     neighborhood : Neighborhood
         The node's label, its neighbours and its facts about links.
     slots : sequence of int
-        The place of this node among each neighbour's own neighbours.
+        The index of this node in each neighbour's list of neighbours.
     learner : Learner
         The local learner.
     rule : Rule
@@ -47,7 +47,7 @@ class Agent(Node):
     inputs, outputs, targets : int
         p, C and q.
     steps : int
-        The steps that it takes in a round of the network.
+        Steps of the node per round of the network.
     """
 
     __slots__ = (
@@ -77,15 +77,16 @@ class Agent(Node):
         """b of each neighbour."""
         self.links = rule.init(neighborhood)
         self.without_points = False
-        """Whether its points travel in the message of another copy of the learner."""
+        """Whether the message of another copy of the learner carries its points."""
         self._symmetric = rule.form == "symmetric"
         self._gain = learner.gain
         replay = replay_of(rule)
         self.buffer = ReplayBuffer(replay, inputs, neighborhood) if replay.points and self.neighbors else None
 
     def scalars_sent(self, rounds: int, own: int, others: int) -> int:
-        """Count the scalars sent in some rounds: to each neighbour the ``own`` points, and answers at the ``others`` of
-        all together; in the symmetric form also values at own points, row sums and dual variables."""
+        """Count the scalars sent in some rounds: to each neighbour, the ``own`` points and answers at its points; in
+        the symmetric form also values at own points, row sums and dual variables. ``others`` sums the neighbours'
+        points."""
         degree = len(self.neighbors)
         count = degree * own * self.width * (not self.without_points) + others * self.outputs
         if self._symmetric:
@@ -94,8 +95,8 @@ class Agent(Node):
         return count
 
     def check_stability(self, rate: float, curvature: float) -> None:
-        """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""
-        # A quadratic term of curvature r at one point multiplies the error there by 1 - eta/b r kappa(x, x) a round.
+        """Raise DivergenceError if explicit steps of size ``eta / b = rate`` amplify errors."""
+        # A quadratic term of curvature r at one point multiplies the error there by 1 - eta/b r kappa(x, x) per round.
         if self._gain is not None and rate * self._gain * curvature >= 2.0:
             raise DivergenceError(
                 self.node,
@@ -106,11 +107,11 @@ class Agent(Node):
             )
 
     def further_arrays(self) -> dict[str, AnyArray]:
-        """Return the points that it keeps to replay; evaluations under way are computed again."""
+        """Return the points kept for replay; pending evaluations are computed again."""
         return {} if self.buffer is None else self.buffer.arrays()
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over what :meth:`further_arrays` returned."""
+        """Restore the arrays of :meth:`further_arrays`."""
         if self.buffer is not None:
             self.buffer.take_over(arrays)
 
@@ -119,21 +120,21 @@ class Agent(Node):
 
 
 REMEMBERED = "lossy.drawn", "lossy.predicted", "lossy.last_sent"
-"""How the names begin of what a node remembers in a snapshot."""
+"""Prefixes of the names of the node's memory in a snapshot."""
 
 
 class LossyAgent(Agent):
-    """A node on unreliable links or with a clock of its own.
+    """A node with unreliable links or an own clock.
 
-    It learns as the :class:`Agent` as long as every message arrives in time. Where one does not, its edge takes no part
-    in the round's step (or the last message takes it once more). What arrives late couples the two functions at the
-    points that it is about, where the node evaluates its present function. A node that is not awake does nothing: it
-    draws no sample, and its neighbours receive nothing.
+    It learns like :class:`Agent` while every message arrives in time. If a message is missing, its edge is left out of
+    the round's step, or the last message is used again. A late message couples the two functions at the points that it
+    refers to, where the node evaluates its present function. A sleeping node does nothing: it draws no sample, and its
+    neighbours receive nothing.
 
     Parameters
     ----------
     neighborhood, slots, learner, rule, source, inputs, outputs, targets
-        As of :class:`Agent`.
+        See :class:`Agent`.
     conditions : Conditions
         Links and clock.
     """
@@ -145,14 +146,14 @@ class LossyAgent(Agent):
         self._neighborhood = neighborhood
         self.inbox = Inbox(conditions, neighborhood, self.neighbors)
         self.memory: dict[str, AnyArray] = {}
-        """Its samples by the rounds in which it sent their points, its predictions there before it learned from them,
-        and its last answers to neighbours, as snapshots have them; none at first."""
+        """Samples by the rounds in which their points were sent, predictions there before the steps on them, and the
+        last answers to neighbours, in the format of snapshots; empty at first."""
         self.sent_at = NO_ANSWER, NO_ANSWER
-        """The rounds in which it sent the points that it learns from next, and all later rounds."""
+        """The rounds in which the points of its next step and of the step after it were sent."""
         self.received_at = np.full(degree, NO_ANSWER)
-        """The rounds in which the neighbours' points were drawn that it has evaluated."""
+        """The rounds in which the evaluated points of each neighbour were drawn."""
         self.used = np.full((degree, 2), NO_ANSWER)
-        """The rounds of the last messages whose answers, and whose own values, it has learned from."""
+        """The rounds of the last messages from whose answers, and from whose own values, it has learned."""
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
 
@@ -177,7 +178,7 @@ class LossyAgent(Agent):
         return arrays | self.memory | self.inbox.arrays | super().further_arrays()
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over what :meth:`further_arrays` returned."""
+        """Restore the arrays of :meth:`further_arrays`."""
         self.now, *sent_at = arrays["lossy.now"].tolist()
         self.sent_at = sent_at[0], sent_at[1]
         self.received_at, self.used = arrays["lossy.received_at"].copy(), arrays["lossy.used"].copy()
@@ -188,16 +189,16 @@ class LossyAgent(Agent):
         super().take_further(arrays)
 
 
-# Which pairs of neighbours pull, and where one learns from the other, which is surer.
+# Pairs of neighbours with similar variances pull; otherwise the end with the larger variance learns from the other.
 
 TIE = 1e-6
-"""Variances that differ by less, as a share, are alike: what was learned leaves s times the teacher's, up to rounding,
-which must not say whether it is learned once more."""
+"""Relative tolerance for ties of variances: a learned value leaves s times the teacher's variance up to rounding, which
+must not decide whether it is learned again."""
 
 
 @inline_always
 def _surer(ratio: float, mine: float, theirs: float) -> bool:
-    """Tell whether a neighbour is surer than the node by more than the ratio: both ends decide alike."""
+    """Tell whether a neighbour's variance is smaller by more than the ratio; both ends decide alike."""
     return 0.0 < ratio * theirs * (1.0 + TIE) < mine
 
 
@@ -214,10 +215,10 @@ def learn_from_surer_in(
     weights: tuple[float, float],
     taught: Array,
 ) -> None:
-    """Find the pairs whose ends are about equally sure, which pull, and those in which the less sure end learns.
+    """Find the pairs with similar variances, which pull, and the pairs in which the less certain end learns.
 
-    With v_i and v_j the variances of a node and a neighbour at a point, the node learns there from the neighbour with
-    the least v_j if ``v_i > s v_j``. The pair does not pull then, nor where ``v_j > s v_i``.
+    With v_i and v_j the variances of a node and a neighbour at a point, the node learns from the neighbour with the
+    least v_j if ``v_i > s v_j``. The pair does not pull then, nor if ``v_j > s v_i``.
 
     Parameters
     ----------
@@ -228,14 +229,14 @@ def learn_from_surer_in(
     values, answers : Array
         The node's values (n, C), and each neighbour's, (deg, n, C).
     pulls, curvatures : Array
-        The pulls of each neighbour (deg, n, C) and their curvatures (deg, n), set to 0 where a pair does not pull.
+        The pulls of each neighbour (deg, n, C) and their curvatures (deg, n), set to 0 for pairs that do not pull.
     samples : int
-        How many points, the first ones, are the node's own samples.
+        Number of own samples, which are the first points.
     weights : tuple of float
-        How much a gap counts at a sample and at any other point when the dictionary is chosen.
+        The weights of gaps at samples and at other points in the choice of the dictionary.
     taught : Array
-        (n, 2 C + 1), filled: the value that is learned, the weighted gap ``f_i - f_j``, and the variance ``s v_j`` that
-        it leaves; the last is 0 where nothing is learned.
+        (n, 2 C + 1), filled: the learned value, the weighted gap ``f_i - f_j``, and the resulting variance ``s v_j``;
+        the variance is 0 if nothing is learned.
     """
     degree, size, outputs = answers.shape
     for k in range(size):
@@ -268,7 +269,7 @@ def learn_from_one_in(
     weight: float,
     taught: Array,
 ) -> None:
-    """Do so at points that are no samples, and at which there is one neighbour, whose variances are (n,).
+    """Do the same at points that are no samples, for a single neighbour with variances (n,).
 
     Its values and pulls are (n, C), and their curvatures (n,).
     """

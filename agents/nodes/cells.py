@@ -1,7 +1,7 @@
-"""A node's own samples as a few cells: weighted means of inputs and targets.
+"""Summaries of a node's samples as a few cells: weighted means of inputs and targets.
 
-A sample joins the nearest cell where that is near, or where no cell is free and joining it costs less than joining the
-two cells that are cheapest to join (Ward 1963). Else it opens a cell.
+A sample joins the nearest cell if the cell is near, or if no cell is free and joining it costs less than joining the
+two cells that are cheapest to join (Ward 1963). Otherwise it opens a cell.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 
 CLEARLY = 1.0 - 1e-5
-"""The share of the least cost so far below which another one is less: among equal ones the first counts, and not what
-rounding makes of data far from 0."""
+"""The share of the least cost so far below which another cost counts as less: equal costs are decided by order, and not
+by rounding of data far from 0."""
 
 
 class Cells(NamedTuple):
@@ -26,7 +26,7 @@ class Cells(NamedTuple):
     targets: Array  # (K, C) mean targets, or shares of the classes
     weights: Array  # (K,) numbers of samples n
     spread: Array  # (K, C) sums of the squared deviations of targets from their mean
-    published: Array  # (K,) its weight when it was last published, 0 before the first time
+    published: Array  # (K,) weight at the last publication, 0 before the first
     used: Integers  # (1,)
 
 
@@ -43,7 +43,7 @@ def empty_cells(most: int, inputs: int, outputs: int) -> Cells:
 
 
 def roomier(cells: Cells, room: int) -> Cells:
-    """Return the same cells with room for so many."""
+    """Return the same cells with room for ``room`` cells."""
     found = empty_cells(room, cells.points.shape[1], cells.targets.shape[1])
     end = min(room, len(cells.weights))
     for new, old in zip(found[:-1], cells[:-1], strict=True):
@@ -63,7 +63,7 @@ def distance(first: ReadOnly, second: ReadOnly, lengths: ReadOnly) -> float:
 
 @cached_njit
 def join(cells: Cells, into: int, point: ReadOnly, target: ReadOnly, weight: float, spread: ReadOnly) -> None:
-    """Join a mean of ``weight`` samples to a cell."""
+    """Merge a mean of ``weight`` samples into a cell."""
     total = cells.weights[into] + weight
     for c in range(cells.targets.shape[1]):
         gap = target[c] - cells.targets[into, c]
@@ -76,7 +76,7 @@ def join(cells: Cells, into: int, point: ReadOnly, target: ReadOnly, weight: flo
 
 @cached_njit
 def nearest_cell(cells: Cells, point: ReadOnly, lengths: ReadOnly) -> tuple[int, float]:
-    """Return the place of the cell nearest to a point, -1 without cells, and the squared distance."""
+    """Return the index of the nearest cell of a point, -1 without cells, and the squared distance."""
     found, least = -1, np.inf
     for j in range(cells.used[0]):
         far = distance(cells.points[j], point, lengths)
@@ -108,7 +108,7 @@ def learn(
     forgetting: float,
     makes_room: bool,
 ) -> None:
-    """Take in the samples of a round.
+    """Add the samples of a round to the cells.
 
     Parameters
     ----------
@@ -119,11 +119,11 @@ def learn(
     lengths : Array
         The kernel's lengths, (p,).
     near : float
-        The squared distance in these up to which a sample joins a cell whatever that costs.
+        The squared distance, in these lengths, up to which a sample always joins a cell.
     forgetting : float
-        What earlier samples count when a round has passed.
+        The factor of earlier samples' weights per round.
     makes_room : bool
-        Whether two cells are joined where that costs less; else, without a free cell, samples join the nearest.
+        Whether two cells are joined if that costs less; otherwise, without a free cell, samples join the nearest cell.
     """
     if forgetting < 1.0:
         for j in range(cells.used[0]):
@@ -152,30 +152,30 @@ def learn(
         cells.weights[opened], cells.spread[opened] = 1.0, nothing
 
 
-# What a node knows of cells, its own and others', and which cell it passes on to a neighbour next.
+# A node's known cells, its own and others', and the choice of the next cell to send to a neighbour.
 
 ORIGIN, PLACE, HOPS, VERSION = range(4)
-"""The columns of a cell's head: the node whose samples are in it, its place among that node's cells, the edges that the
-copy has crossed, and the round in which it was published, -1 without a copy."""
+"""The columns of a cell's head: the node of its samples, its index among that node's cells, the edges that the copy has
+crossed, and the round of its publication, -1 without a copy."""
 
 PLACES = 2**16
-"""Cells of a node, and edges on the way, are fewer."""
+"""Upper bound on the cells of a node and the edges on a path."""
 
 
 class Known(NamedTuple):
-    """The newest copies of cells that a node has, its own K cells first; the first ``used[0]`` are in use."""
+    """The newest known copies of cells, the node's own K cells first; the first ``used[0]`` are in use."""
 
     heads: Integers  # (M, 4)
     points: Array  # (M, p)
     targets: Array  # (M, C)
     weights: Array  # (M,)
-    there: Integers  # (deg, M) the version that each neighbour has, as far as known; -1 for none
-    weights_there: Array  # (deg, M) its weight, 0 for none
+    there: Integers  # (deg, M) the version known to each neighbour, as far as the node knows; -1 for none
+    weights_there: Array  # (deg, M) the weight of that version, 0 for none
     used: Integers  # (1,)
 
 
 def room_for(room: int, inputs: int, outputs: int, degree: int) -> Known:
-    """Return room for so many cells, and none of them."""
+    """Return empty arrays with room for ``room`` cells."""
     return Known(
         np.tile(np.array([-1, 0, 0, -1]), (room, 1)),
         np.zeros((room, inputs)),
@@ -196,14 +196,14 @@ def own_known(node: int, most: int, inputs: int, outputs: int, degree: int, room
 
 
 def in_use(known: Known) -> Known:
-    """Return copies without the room that is free."""
+    """Return copies of the cells in use, without free room."""
     end = int(known.used[0])
     copies = [part[:end].copy() for part in known[:4]] + [part[:, :end].copy() for part in known[4:6]]
     return Known._make([*copies, known.used.copy()])
 
 
 def laid(each: Sequence[Known], room: int) -> Known:
-    """Return the knowledge of several nodes in common arrays, concatenated, with room for so many cells each."""
+    """Return the known cells of several nodes in common arrays, stacked, with room for ``room`` cells each."""
     inputs, outputs = each[0].points.shape[1], each[0].targets.shape[1]
     found = [room_for(room, inputs, outputs, len(known.there)) for known in each]
     for old, new in zip(each, found, strict=True):
@@ -218,7 +218,7 @@ def laid(each: Sequence[Known], room: int) -> Known:
 
 @cached_njit
 def publish(cells: Cells, known: Known, round: int, growth: float, least: float) -> None:
-    """Publish a node's cells whose weight has grown by the factor 1 + growth since the last time."""
+    """Publish a node's cells whose weight has grown by the factor 1 + growth since their last publication."""
     for k in range(cells.used[0]):
         if cells.weights[k] >= least and cells.weights[k] >= (1.0 + growth) * cells.published[k]:
             cells.published[k] = known.weights[k] = cells.weights[k]
@@ -228,9 +228,9 @@ def publish(cells: Cells, known: Known, round: int, growth: float, least: float)
 
 @cached_njit
 def choose(known: Known, edge: int, neighbor: int, reach: int) -> int:
-    """Return the place of the cell to pass on to a neighbour: that whose weight has changed most; -1 for none.
+    """Return the index of the cell to send to a neighbour, the cell with the largest change of weight; -1 for none.
 
-    Of equal ones the newer counts, and then the first.
+    Ties are decided for the newer cell, and then for the first.
     """
     found, most, newest = -1, -1.0, -1
     for m in range(known.used[0]):
@@ -247,14 +247,14 @@ def choose(known: Known, edge: int, neighbor: int, reach: int) -> int:
 
 @cached_njit
 def mark(known: Known, edge: int, m: int, version: int, weight: float) -> None:
-    """Take it that a neighbour has a copy of a cell of this version and weight."""
+    """Record that a neighbour has a copy of a cell with this version and weight."""
     if version > known.there[edge, m]:
         known.there[edge, m], known.weights_there[edge, m] = version, weight
 
 
 @cached_njit
 def write(known: Known, m: int, message: Array) -> None:
-    """Write a cell as a message: origin, place and hops as one number, version, weight, means (p + C + 3,)."""
+    """Write a cell as a message (p + C + 3,): origin, place and hops as one number, version, weight, and means."""
     inputs = known.points.shape[1]
     message[0] = (known.heads[m, ORIGIN] * PLACES + known.heads[m, PLACE]) * PLACES + known.heads[m, HOPS] + 1
     message[1], message[2] = known.heads[m, VERSION], known.weights[m]
@@ -264,10 +264,10 @@ def write(known: Known, m: int, message: Array) -> None:
 
 @cached_njit
 def take_in(known: Known, edge: int, message: ReadOnly, own: int, budget: int) -> bool:
-    """Take in the cell of a message from a neighbour; returns False if there is no room for it.
+    """Store the cell of a message from a neighbour; returns False if there is no room for it.
 
-    An older copy than the one known is dropped. A full budget drops the cell that has come from farthest, by hops, and
-    then by label and place.
+    Copies older than the known one are dropped. If the budget is full, the cell with most hops is dropped; ties are
+    decided by label and place.
     """
     identity, version, inputs = int(message[0]), int(message[1]), known.points.shape[1]
     hops, place, origin = identity % PLACES, (identity // PLACES) % PLACES, identity // (PLACES * PLACES)
@@ -297,7 +297,7 @@ def take_in(known: Known, edge: int, message: ReadOnly, own: int, budget: int) -
 
 @cached_njit
 def farther(hops: int, origin: int, place: int, than_hops: int, than_origin: int, than_place: int) -> bool:
-    """Tell whether a cell counts as farther than another one: by hops, and then by label and place."""
+    """Compare two cells by hops, then by label and place; True if the first counts as farther."""
     if hops != than_hops:
         return hops > than_hops
     return origin > than_origin if origin != than_origin else place > than_place
@@ -305,7 +305,7 @@ def farther(hops: int, origin: int, place: int, than_hops: int, than_origin: int
 
 @cached_njit
 def farthest(known: Known, own: int) -> int:
-    """Return the place of the farthest cell that is not the node's own."""
+    """Return the index of the farthest cell of other nodes."""
     found = own
     for m in range(own + 1, known.used[0]):
         heads, best = known.heads[m], known.heads[found]

@@ -1,7 +1,7 @@
-"""The function of a node from all cells that it knows, with the relation between nodes learned from them.
+"""Fit of a node's function to all known cells, with a relation between nodes that is learned from the cells.
 
-With orthonormal features z of a space, kappa(x, x') = z(x)'z(x'), node j's function is ``z'(w + d_j)`` with the priors
-``w ~ N(0, a I)`` and ``d_j ~ N(0, t_j I)``; its cells are observations of it with independent errors.
+For a space with orthonormal features z, kappa(x, x') = z(x)'z(x'), node j's function is ``z'(w + d_j)`` with the priors
+``w ~ N(0, a I)`` and ``d_j ~ N(0, t_j I)``; its cells are observations of this function with independent errors.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,19 @@ from scipy.linalg import lapack
 from kernelswarm.arrays import Array, Integers
 
 RATIOS = np.logspace(-9.0, 4.0, 105)
-"""The variances of a sample's noise, over that of the function, that are compared."""
+"""Candidate variances of a sample's noise, relative to the function's variance."""
 
 EXPECTED, DEVIATION = np.log(0.1), np.log(100.0)
-"""The prior of the logarithm of that ratio: where there are few samples, the likelihood hardly decides."""
+"""The prior of the logarithm of that ratio; for few samples, the likelihood is nearly flat."""
 
 DIFFERENCES = np.concatenate([[0.0], np.logspace(-3.0, 15.0, 73)])
-"""The variances of the difference of two nodes' functions, over that of a function, that are compared."""
+"""Candidate variances of the difference of two nodes' functions, relative to a function's variance."""
 
 UNSPANNED = 1e-9
-"""The share of a difference that lies beside the features."""
+"""The share of a difference outside the span of the features."""
 
 EXPECTATIONS = 3
-"""Steps of expectation and maximisation for the distribution of all nodes' differences."""
+"""Number of expectation-maximisation steps for the distribution of all nodes' differences."""
 
 PSEUDO_COUNT = 0.1
 """The count of each class before the first sample (alpha_epsilon of Milios et al. 2018)."""
@@ -40,18 +40,18 @@ class Observed(NamedTuple):
 
 
 class Gaussian(NamedTuple):
-    """What is known of the weights of a function in the features."""
+    """The posterior of the weights of a function in the features."""
 
     mean: Array  # (M, C)
     precision: Array  # (M, M)
-    prior: float  # the variance of each weight before anything is known
+    prior: float  # the prior variance of each weight
 
 
 def noise_and_ratio(seen: Observed, weights: Array, spread: Array) -> tuple[Array, float]:
-    """Return the noise's variance of each output, (C,), and its ratio to the function's, by the largest posterior.
+    """Return the noise variance of each output, (C,), and its ratio to the function's variance, at the posterior mode.
 
-    Means y of n samples are ``N(0, v (Z Z' / r + 1 / n))``, and the sums of squares within cells, if these are own
-    ones, v times chi-square with ``sum(n - 1)`` degrees of freedom.
+    Means y of n samples are ``N(0, v (Z Z' / r + 1 / n))``. Sums of squares within own cells are v times chi-square
+    with ``sum(n - 1)`` degrees of freedom.
 
     Parameters
     ----------
@@ -73,17 +73,17 @@ def noise_and_ratio(seen: Observed, weights: Array, spread: Array) -> tuple[Arra
 
 
 def scale_of(seen: Observed) -> float:
-    """Return the variance of a function with the largest likelihood, given the errors of its observations."""
+    """Return the variance of a function at its posterior mode, given the errors of its observations."""
     squares, stretched = _by_ratio(seen)
     score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
     return 1.0 / float(RATIOS[int((score + ((np.log(RATIOS) - EXPECTED) / DEVIATION) ** 2).argmin())])
 
 
 def _by_ratio(seen: Observed) -> tuple[Array, Array]:
-    """Return the squares of the targets along the axes of their covariance, (N, C), and for each ratio of the noise's
-    variance to the function's the variances along these, in units of the noise's, (R, N).
+    """Return the squares of the targets along the axes of their covariance, (N, C), and the variances along these axes
+    for each ratio of noise to function variance, in units of the noise variance, (R, N).
 
-    With fewer features than targets, the axes are those of the features, and one more for all that is beside them.
+    With fewer features than targets, the axes are those of the features, plus one for the orthogonal complement.
     """
     root = 1.0 / np.sqrt(seen.variances)[:, np.newaxis]
     rows, aims = seen.features * root, seen.targets * root
@@ -100,9 +100,9 @@ def _by_ratio(seen: Observed) -> tuple[Array, Array]:
 
 
 def alike(groups: Sequence[Observed]) -> list[tuple[Integers, Observed]]:
-    """Return the cells of nodes that have similar numbers of them as common arrays, and the places of these nodes.
+    """Group nodes by similar numbers of cells; returns each group's node indices and cells in common arrays.
 
-    A node with fewer cells than others has rows of zeros, with variances of 1, behind its own.
+    A node with fewer cells than others has trailing rows of zeros, with variances of 1.
     """
     sizes = np.array([len(seen.targets) for seen in groups])
     found = []
@@ -120,7 +120,7 @@ def alike(groups: Sequence[Observed]) -> list[tuple[Integers, Observed]]:
 
 
 def combined(groups: Sequence[Observed], differences: Sequence[float], prior: float) -> tuple[Array, Array]:
-    """Return the precision (M, M) of w, and the precision times its mean (M, C), from nodes with these differences."""
+    """Return the precision (M, M) of w, and the precision times its mean (M, C), for nodes with given differences."""
     inputs = groups[0].features.shape[1]
     rows = []
     for places, seen in alike(groups):
@@ -138,7 +138,7 @@ def combined(groups: Sequence[Observed], differences: Sequence[float], prior: fl
 
 
 def likelihoods(groups: Sequence[Observed], mean: Array, spread: Array, prior: float) -> Array:
-    """Return the logarithms of the likelihoods of all `DIFFERENCES` of other nodes' functions from one's own, (J, D).
+    """Return the log likelihoods of all `DIFFERENCES` between other nodes' functions and the own function, (J, D).
 
     Parameters
     ----------
@@ -164,15 +164,15 @@ def likelihoods(groups: Sequence[Observed], mean: Array, spread: Array, prior: f
 
 
 def differences_of(logs: Array) -> Array:
-    """Return the variance of each node's difference that is most probable, over that of a function, (J,).
+    """Return the most probable variance of each node's difference, relative to a function's variance, (J,).
 
-    The prior is the distribution of the differences of all nodes, found with them (empirical Bayes, by expectation and
-    maximisation): whatever a node's cells leave open, others decide.
+    The prior is the distribution of the differences of all nodes, estimated from the same data (empirical Bayes, by
+    expectation-maximisation), so other nodes decide if a node's cells are not informative.
 
     Parameters
     ----------
     logs : Array
-        The log likelihoods of `DIFFERENCES` by the cells of each node, (J, D).
+        The log likelihoods of `DIFFERENCES` given the cells of each node, (J, D).
     """
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     prior = np.full(logs.shape[1], 1.0 / logs.shape[1])
@@ -191,11 +191,11 @@ def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Ga
     groups : sequence of Observed
         The cells of each node.
     own : int
-        The place of the node's own among them, -1 where it has none.
+        The index of the node's own cells in ``groups``, -1 without own cells.
     prior : float
         a, the variance of a function.
     learned : bool
-        Whether nodes have functions of their own.
+        Whether nodes have different functions.
     """
     if not learned or own < 0 or len(groups) == 1:
         precision, moments = combined(groups, [0.0] * len(groups), prior)
@@ -207,7 +207,7 @@ def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Ga
     differences = prior * differences_of(likelihoods(others, mean, spread, prior))
     share = float(np.median(differences)) / 2.0
     precision, moments = combined(others, np.maximum(differences - share, 0.0).tolist(), prior)
-    if share > 0.0:  # that of one's own function is added to the covariance: inv(inv(P) + h I)
+    if share > 0.0:  # the own function's share is added to the covariance: inv(inv(P) + h I)
         middle = _solved(_lower(precision), moments)
         stretched = _lower(np.eye(len(precision)) + share * precision)
         precision = _symmetric(_solved(stretched, precision))
@@ -219,19 +219,19 @@ def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Ga
 
 
 def span(rows: Callable[[int], Array], diagonal: Array, most: int, tolerance: float) -> tuple[Integers, Array]:
-    """Return the places of points that span the others up to a share of the largest kappa(x, x), in their order, and
-    the kernel between all points and these, (N, M).
+    """Return the indices of points that span all points up to a share of the largest kappa(x, x), sorted, and the
+    kernel between all points and these points, (N, M).
 
-    They are the pivots of an incomplete Cholesky factor of the Gram matrix, at most ``most``.
+    The points are the pivots of an incomplete Cholesky factor of the Gram matrix, at most ``most``.
 
     Parameters
     ----------
     rows : callable
-        Gives the row of the Gram matrix at a place, (N,).
+        Returns the row of the Gram matrix at an index, (N,).
     diagonal : Array
         kappa(x, x), (N,).
     most, tolerance
-        The limits.
+        The maximum number of points, and the share.
     """
     left = diagonal.copy()
     limit = tolerance * float(left.max(initial=0.0))
@@ -251,10 +251,10 @@ def span(rows: Callable[[int], Array], diagonal: Array, most: int, tolerance: fl
 
 
 def logits(shares: Array, weights: Array) -> tuple[Array, Array]:
-    """Return each class's logarithm of a gamma variable, and its variance, by counts of labels: both (N, K).
+    """Return the mean and variance of each class's log gamma variable, from counts of labels, both (N, K).
 
-    With alpha = n p + alpha_epsilon they are ``log alpha - s / 2`` and ``s = log(1 / alpha + 1)``, the Gaussian that
-    approximates the logarithm of a gamma variable; normalised, those variables have a Dirichlet distribution
+    With alpha = n p + alpha_epsilon they are ``log alpha - s / 2`` and ``s = log(1 / alpha + 1)``, a Gaussian
+    approximation of the logarithm of a gamma variable; normalised gamma variables have a Dirichlet distribution
     (Milios, Camoriano, Michiardi, Rosasco and Filippone, NeurIPS 2018).
     """
     counts = shares * weights[:, None] + PSEUDO_COUNT
@@ -263,14 +263,14 @@ def logits(shares: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def _covariance(seen: Observed, features: Array, differences: Array) -> Array:
-    """Return the covariances of nodes' cells, (J, L, L), with functions that differ by so much, (J or 1, 1, 1)."""
+    """Return the covariances of nodes' cells, (J, L, L), for functions with given differences, (J or 1, 1, 1)."""
     found = differences * (features @ features.swapaxes(1, 2))
     np.einsum("jkk->jk", found)[:] += seen.variances + UNSPANNED * differences[:, 0]
     return found
 
 
 def _inverse_root(covariances: Array) -> Array:
-    """Return ``inv(L)`` of the Cholesky factors L of some matrices, (J, L, L)."""
+    """Return ``inv(L)`` for the Cholesky factors L of matrices (J, L, L)."""
     return np.linalg.inv(np.linalg.cholesky(covariances))
 
 

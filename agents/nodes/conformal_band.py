@@ -1,13 +1,13 @@
-"""A conformal band around a node's predictions, which its own stream keeps at the level that is asked for.
+"""Conformal band around a node's predictions, kept at a requested level by the node's own stream.
 
-Scores are ``|y - f(x)|`` before the step. The band at round t is ``f(x) +- s_t exp(u_t)``, with s_t a running mean of
-the scores, that follows the function as it gets better and the target as it moves, and u_t adapted as in adaptive
-conformal inference (Gibbs and Candes 2021), by what share e_t of the round's samples lay outside:
+Scores are ``|y - f(x)|`` before the step. The band at round t is ``f(x) +- s_t exp(u_t)``. s_t is a running mean of the
+scores, so it follows the improving function and a moving target. u_t is adapted as in adaptive conformal inference
+(Gibbs and Candes 2021), with e_t the share of the round's samples outside:
 
     u_{t+1} = u_t + g_t (e_t - (1 - level))
 
-Summed up, the share outside differs from 1 - level by ``(u_T - u_1) / (g T)`` once g_t is constant. That vanishes
-whatever the targets do, as long as scores stay within bounds of their mean.
+Summed over rounds, the share outside differs from 1 - level by ``(u_T - u_1) / (g T)`` once g_t is constant. For any
+targets this vanishes, as long as scores stay within bounds of their mean.
 """
 
 from __future__ import annotations
@@ -25,65 +25,63 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 LONG_LOOPS = True
 
 SCALE, LOGARITHM, INSIDE, BANDED, SEEN = range(5)
-"""The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples inside, those with a band before their
-step, and all samples."""
+"""The columns of a band, (C, 5), with one row per output: s_t, u_t, the samples inside, the samples with a band before
+their step, and all samples."""
 
 RATIO, SQUARE, WEIGHTS, OFFSET, AGREED_SCALE, AGREED_LOGARITHM, COMPARED = range(5, 12)
-"""Seven more columns of a band that is pooled, see :mod:`kernelswarm.agents.nodes.pooled_bands`: the means of own
-scores
-over s_t and of their squares, the sum of the squared weights of these means, d_t, s_t and u_t as averaged last, and
-the number of rounds in these means. All are 0, and the band is
-the node's own, until a neighbour's are received."""
+"""Seven more columns of a pooled band, see :mod:`kernelswarm.agents.nodes.pooled_bands`: the means of own scores over
+s_t and of their squares, the sum of the squared weights of these means, d_t, s_t and u_t at the last average, and the
+number of rounds in these means. All are 0, and the band is the node's own, until a message of a neighbour arrives."""
 
 LEAST_GAIN, LARGEST_GAIN, GAIN = 0.03, 0.3, 8.0
-"""g_t is GAIN / t within these. The slope of the share outside by u_t is about 1/3 at the level 0.9 of Gaussian scores,
-so that 3 / t is the fastest way to a constant. But while a function learns, s_t lags behind its errors and u_t falls;
-as it rises again, each step of 1 costs 1 / g_t samples outside, and 3 / t has come down to the least by then."""
+"""g_t is GAIN / t within these limits. At level 0.9 and for Gaussian scores, the derivative of the share outside by u_t
+is about 1/3, so 3 / t converges fastest to a constant. But while a function learns, s_t lags behind its errors and u_t
+falls. When u_t rises again, each step of 1 costs 1 / g_t samples outside, and 3 / t is at the minimum by then."""
 
 LEAST_SHARE = 0.02
-"""The least weight of a round in s_t; at first 3 / (t + 3): a mean with weights 1 / t lags twice as far behind errors
-that shrink."""
+"""Minimum weight of a round in s_t; at first the weight is 3 / (t + 3), since a mean with weights 1 / t lags twice as
+far behind shrinking errors."""
 
 LEAST_OWN_SHARE, LEAST_ROUNDS, ERRORS = 0.005, 5.0, 2.0
-"""The least weight of a round in the means of own scores over s_t, at first 3 / (t + 2); the least number of rounds, by
-equal weights, and of standard errors from 1, at which these means are used. With 1 / t nodes whose noise
-differs would hold on to early errors, in which all are alike: off by .065 in place of .035 after 100 rounds."""
+"""Minimum weight of a round in the means of own scores over s_t, at first 3 / (t + 2); minimum number of rounds, by
+equal weights, and of standard errors from 1, for using these means. With weights 1 / t, nodes with different noise
+would hold on to early errors, which are similar at all nodes: off by .065 instead of .035 after 100 rounds."""
 
 OWN_GAIN = 0.1
-"""The gain of d_t over that of u_t."""
+"""The gain of d_t relative to the gain of u_t."""
 
 
 def empty_band(outputs: int, level: float, pooled: bool = False) -> Array:
-    """Return the band before the first round, (C, 5), or (C, 12) of one that is pooled."""
+    """Return the band before the first round, (C, 5), or (C, 12) if pooled."""
     band = np.zeros((outputs, 12 if pooled else 5))
     band[:, LOGARITHM] = first_logarithm(level)
     return band
 
 
 def first_logarithm(level: float) -> float:
-    """Return u_1, for which the band is right where scores are Gaussian: half width over mean score."""
+    """Return u_1, the logarithm of half width over mean score for Gaussian scores."""
     return math.log(NormalDist().inv_cdf(0.5 + 0.5 * level) / math.sqrt(2.0 / math.pi))
 
 
 def radii(band: Array) -> Array:
-    """Return half the width of the band of each output, (C,), in the learner's units; NaN before the first round."""
+    """Return the half width of the band of each output, (C,), in the learner's units; NaN before the first round."""
     known = band[:, BANDED] + band[:, SCALE] > 0.0
     band = band.copy()
-    if band.shape[1] > SEEN + 1:  # its own last step is in its next message, not in its band
+    if band.shape[1] > SEEN + 1:  # the node's last step is in its next message, not yet in its band
         agreed = band[:, AGREED_SCALE] > 0.0
         band[agreed, SCALE], band[agreed, LOGARITHM] = band[agreed, AGREED_SCALE], band[agreed, AGREED_LOGARITHM]
     return np.where(known, [radius(row) for row in band], np.nan)
 
 
 def coverage(band: Array) -> float:
-    """Return the share of all samples so far inside the band before their step; NaN without any."""
+    """Return the share of samples so far that were inside the band before their step; NaN without samples."""
     banded = float(band[:, BANDED].sum())
     return float(band[:, INSIDE].sum()) / banded if banded else math.nan
 
 
 @cached_njit
 def radius(row: ReadOnly) -> float:
-    """Compute half the width of the band of one output: ``s exp(u)``, and ``s r exp(u + d)`` of one that is pooled."""
+    """Compute the half width of the band of one output: ``s exp(u)``, or ``s r exp(u + d)`` if pooled."""
     if len(row) == SEEN + 1:
         return float(row[SCALE]) * math.exp(row[LOGARITHM])
     return float(row[SCALE]) * own_ratio(row) * math.exp(row[LOGARITHM] + row[OFFSET])
@@ -91,7 +89,7 @@ def radius(row: ReadOnly) -> float:
 
 @cached_njit
 def own_ratio(row: ReadOnly) -> float:
-    """Compute r, the ratio of own scores to the network's; 1 where the difference is not significant."""
+    """Compute r, the ratio of own scores to the network's; 1 if the difference is not significant."""
     weights = row[WEIGHTS] if len(row) > SEEN + 1 else 0.0
     if weights == 0.0 or weights * LEAST_ROUNDS > 1.0:
         return 1.0
@@ -102,20 +100,20 @@ def own_ratio(row: ReadOnly) -> float:
 
 @cached_njit
 def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: float, rounds: int) -> None:
-    """Take the samples of one round, or of several, into the band.
+    """Update the band with the samples of one or several rounds.
 
     Parameters
     ----------
     band : Array
         (C, 5) or (C, 12), changed.
     values, targets : Array
-        (n, C) predictions before the step, and targets; of several rounds with the same number of samples, one behind
-        the other.
+        (n, C) predictions before the step, and targets; several rounds, with equal numbers of samples, are
+        concatenated.
     level : float
-        The share of samples that should lie inside.
+        The nominal share of samples inside.
     new : float
-        The number of the node's different samples. Repeated rows do not count: a function that has learned them errs
-        less there than elsewhere.
+        The number of the node's different samples. Repeated samples do not count, since the function has learned from
+        them and has smaller errors there.
     rounds : int
         The number of rounds.
     """
@@ -133,7 +131,7 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
             row[SEEN] += size
             if row[SEEN] > new:
                 continue
-            step = row[BANDED] / size + 1.0  # the rounds with a band before their samples, and this one
+            step = row[BANDED] / size + 1.0  # the number of rounds with a band before their samples, with this round
             if begun:
                 change = min(max(GAIN / step, LEAST_GAIN), LARGEST_GAIN) * (outside / size - (1.0 - level))
                 ratio = own_ratio(row)
@@ -150,7 +148,7 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
 
 @cached_njit
 def _follow_ratio(row: Array, score: float) -> None:
-    """Take the mean score of a round into the means of own scores over s_t."""
+    """Update the means of own scores over s_t with the mean score of a round."""
     if row[SCALE] <= 0.0:
         return
     row[COMPARED] += 1.0
@@ -160,29 +158,29 @@ def _follow_ratio(row: Array, score: float) -> None:
     row[WEIGHTS] = (1.0 - share) ** 2 * row[WEIGHTS] + share * share
 
 
-# What is left of a conformal band where no samples come any more: its level, and one width everywhere.
+# The conformal band of a fixed model: its level and constant width.
 
 NAME = "conformal_band"
-"""The name of a band's array in models."""
+"""The name of a band's array in model files."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantBand:
-    """A band ``f(x) +- radius`` of the same width everywhere.
+    """A band ``f(x) +- radius`` of constant width.
 
     Parameters
     ----------
     level : float
-        The share of targets that lies inside, between 0 and 1.
+        The share of targets inside, between 0 and 1.
     radii : Array
-        Half its width for each output, (C,), in the learner's units.
+        The half width for each output, (C,), in the learner's units.
     """
 
     level: float
     radii: Array
 
     def arrays(self) -> dict[str, Array]:
-        """Return the level with the radii behind it, (1 + C,), by the name under which models keep it."""
+        """Return the level followed by the radii, (1 + C,), by its name in models."""
         return {NAME: np.array([self.level, *self.radii])}
 
     @classmethod
@@ -192,7 +190,7 @@ class ConstantBand:
         Raises
         ------
         ValueError
-            The array does not have the function's size, or is no band.
+            The array does not have the function's size, or is not a band.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Samples, and the sizes of the steps on them, for many rounds at once."""
+"""Samples for many rounds at once."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,10 +13,10 @@ from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.contract import fulfils
 
 AHEAD = 2**22
-"""Numbers that are drawn ahead, at most, for all nodes together."""
+"""Maximum number of values drawn ahead for all nodes together."""
 
 LONGEST = 256
-"""Rounds for which samples are drawn ahead, at most."""
+"""Maximum number of rounds for which samples are drawn ahead."""
 
 NOT_KEPT = np.zeros((0, 0, 0, 0))
 
@@ -24,26 +24,26 @@ NOT_KEPT = np.zeros((0, 0, 0, 0))
 class Drawn(NamedTuple):
     """The samples that nodes have drawn for T rounds."""
 
-    samples: Sequence[tuple[Array, Array]]  # (V,) all points (n, p) and targets (n, q) of each
-    counts: Integers  # (T, V) how many of them belong to each round
+    samples: Sequence[tuple[Array, Array]]  # (V,) all points (n, p) and targets (n, q) of each node
+    counts: Integers  # (T, V) the number of samples of each round
 
 
 class Batches(NamedTuple):
-    """The samples of T rounds, and behind them the points that nodes replay."""
+    """The samples of T rounds, followed by the points that nodes replay."""
 
     points: Array  # (V + outside, T, n, p)
     targets: Array  # (V, T, b, q)
-    samples: Integers  # (T, V) how many there are
-    sent: Integers  # (T, V + outside) how many points, replayed ones included
+    samples: Integers  # (T, V) the number of samples
+    sent: Integers  # (T, V + outside) the number of points, replayed points included
 
     def since(self, at: int) -> "Batches":
         """Return views of the batches of a round and all later ones."""
         return Batches(self.points[:, at:], self.targets[:, at:], self.samples[at:], self.sent[at:])
 
     def followed_by(self, drawn: Drawn) -> "Batches":
-        """Return the first two, and behind them what nodes have drawn.
+        """Return the first two batches, followed by the drawn samples.
 
-        Batches of other blocks and replayed points are not known yet.
+        Batches of other blocks and replayed points are not yet known.
         """
         nodes, rounds = len(self.targets), len(drawn.counts)
         points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
@@ -55,7 +55,7 @@ class Batches(NamedTuple):
         return Batches(points, targets, np.concatenate([self.samples[:2], drawn.counts]), sent)
 
     def behind(self) -> list[tuple[Array, Array]]:
-        """Return the samples behind the first two rounds as they were drawn: points (n, p) and targets (n, q) of each
+        """Return the samples after the first two rounds as they were drawn: points (n, p) and targets (n, q) of each
         node."""
         there = np.arange(self.points.shape[2]) < self.samples[2:, :, np.newaxis]  # (T - 2, V, n)
         found = zip(self.points, self.targets, there.swapaxes(0, 1), strict=False)
@@ -63,38 +63,37 @@ class Batches(NamedTuple):
 
 
 class Laid(NamedTuple):
-    """The samples of T rounds, round by round, with as much room for each node as the largest batch takes."""
+    """The samples of T rounds, by round, with room for the largest batch at each node."""
 
     points: Array  # (T, V, b, p)
     targets: Array  # (T, V, b, q)
-    counts: Integers  # (T, V) how many there are
+    counts: Integers  # (T, V) the number of samples
 
     @staticmethod
     def nothing(nodes: int, size: int, inputs: int, columns: int) -> "Laid":
-        """Return room for batches of up to so many samples, and none of them."""
+        """Return empty arrays for batches of up to ``size`` samples."""
         points, targets = np.zeros((0, nodes, size, inputs)), np.zeros((0, nodes, size, columns))
         return Laid(points, targets, np.zeros((0, nodes), dtype=np.int64))
 
     @staticmethod
     def of(drawn: Drawn, size: int) -> "Laid":
-        """Return the samples drawn by nodes, with room for batches of up to so many samples."""
+        """Return the samples drawn by nodes, with room for batches of up to ``size`` samples."""
         points, targets = (np.zeros((*drawn.counts.shape, size, each.shape[1])) for each in drawn.samples[0])
         part_in(drawn, points.swapaxes(0, 1), targets.swapaxes(0, 1))
         return Laid(points, targets, drawn.counts)
 
     def followed_by(self, later: "Laid") -> "Laid":
-        """Return these, and later ones behind them."""
+        """Return these samples followed by later ones."""
         return Laid._make(map(np.concatenate, zip(self, later, strict=True)))
 
     def behind(self, cursors: Sequence[int]) -> list[tuple[Array, Array]]:
-        """Return what nodes have not taken, that have taken those of so many rounds, (V,): points (n, p) and targets
-        (n, q) of each."""
+        """Return the remaining points (n, p) and targets (n, q) of each node after ``cursors`` (V,) used rounds."""
         there = np.arange(self.points.shape[2]) < self.counts[:, :, np.newaxis]
         each = ((slice(at, None), i) for i, at in enumerate(cursors))
         return [(self.points[those][there[those]], self.targets[those][there[those]]) for those in each]
 
     def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> Drawn:
-        """Draw for more rounds, remaining samples included, where nodes have taken so many rounds, (V,)."""
+        """Draw samples for more rounds, including those that remain after ``cursors`` (V,) used rounds."""
         for agent, left in zip(agents, self.behind(cursors), strict=True):
             put_back(agent, *left)
         return draw_rounds(agents, rounds, self.points.shape[2], self.points.shape[3] + self.targets.shape[3])
@@ -109,18 +108,18 @@ def follow_steps(
     reached: Sequence[int],
     rounds: int,
 ) -> None:
-    """Adapt each node's band to the steps that it took in some rounds.
+    """Adapt each node's band to its steps in some rounds.
 
     Parameters
     ----------
     nodes : sequence of Node
-        Those that have bands.
+        The nodes, with bands.
     predicted, targets, counts : Array
         (T, V, b, C), (T, V, b, q) and (T, V): predictions before each step, targets, and numbers of samples.
     first, reached : sequence of int
-        The first step of each node, and its next one.
+        The first step of each node, and the step after its last.
     rounds : int
-        In which they were taken.
+        The number of rounds of these steps.
     """
     pool, begin = nodes[0].pool, min(first)
     if isinstance(pool, UnreliablePooledBands):
@@ -146,34 +145,34 @@ def keep_errors_of_steps(
     first: Sequence[int],
     reached: Sequence[int],
 ) -> None:
-    """Have each node keep its errors at the steps that it took; arguments as of :func:`follow_steps`."""
+    """Store each node's errors at its steps; arguments as in :func:`follow_steps`."""
     for i, (node, begin, end) in enumerate(zip(nodes, first, reached, strict=True)):
         at, values, wanted = (array[np.newaxis, begin:end, i] for array in (points, predicted, targets))
         keep_errors([node], at, values, wanted, counts[begin:end, i : i + 1], 0, end - begin)
 
 
 def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:
-    """Return arrays by rounds, (T, V, b, .), as arrays by nodes, (V, T, b, .)."""
+    """Return arrays by round, (T, V, b, .), as arrays by node, (V, T, b, .)."""
     return np.ascontiguousarray(predicted.swapaxes(0, 1)), np.ascontiguousarray(targets.swapaxes(0, 1))
 
 
 def part_in(drawn: Drawn, points: Array, targets: Array) -> None:
-    """Fill what nodes have drawn into the points (V, T, n, p) and targets (V, T, b, q) of their batches."""
+    """Fill drawn samples into the points (V, T, n, p) and targets (V, T, b, q) of batches."""
     size = targets.shape[2]
     there = np.arange(size) < drawn.counts.T[:, :, np.newaxis]
     for batches, each in zip((points[:, :, :size], targets), zip(*drawn.samples, strict=True), strict=True):
         samples = np.concatenate(each)
-        if samples.size == batches.size:  # then all are there: an index of each takes three times their memory
+        if samples.size == batches.size:  # no gaps: indexing each sample takes three times their memory
             batches[:] = samples.reshape(batches.shape)
         else:
             batches[there] = samples
 
 
 def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
-    """Return for how many rounds to draw where they are asked for one by one: for as many as have been run, so that
-    short runs draw little that they do not need, and long ones seldom; before the first, for those that prime.
+    """Return the number of rounds to draw ahead: at least ``rounds``, and as many as have been run, so that short runs
+    draw few unused samples and long runs draw seldom; before the first round, as many as prime the network.
 
-    Samples that come unevenly are not drawn for later: snapshots do not say how many belong to each round.
+    Uneven samples are not drawn ahead, since snapshots do not contain their numbers in each round.
     """
     if any(fulfils(agent.source, UnevenDraws) for agent in agents):
         return rounds
@@ -181,16 +180,16 @@ def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
 
 
 def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) -> Drawn:
-    """Draw samples for up to so many rounds, in the last of which data may end, or have ended.
+    """Draw samples for up to ``rounds`` rounds; the data may end in the last of them or before.
 
     Parameters
     ----------
     agents : sequence of Node
-        Those that draw, each with a batch size of its own, at most ``size``.
+        The nodes that draw, each with its own batch size, at most ``size``.
     rounds : int
         At least 1.
     columns : int
-        p + q, the numbers of a sample.
+        p + q, the length of a sample.
     """
     known = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
     drawn: list[tuple[Array, Array]] = []
@@ -208,7 +207,7 @@ def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) ->
 
 
 def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Integers:
-    """Return b of the agents and of the nodes elsewhere that send to them, (V + outside,)."""
+    """Return b of the agents and of the nodes outside that send to them, (V + outside,)."""
     sizes = np.zeros(len(places), dtype=np.int64)
     for agent in agents:
         sizes[places[agent.node]] = agent.learner.batch_size
@@ -218,8 +217,8 @@ def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Intege
 
 
 def put_back(agent: Node, points: Array, targets: Array) -> None:
-    """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source."""
-    while isinstance(agent.source, Ahead):  # however often samples are put back, there is one such source
+    """Return samples that were drawn too early, (n, p) and (n, q), to the front of a node's source."""
+    while isinstance(agent.source, Ahead):  # at most one such source remains, however often samples are put back
         left = agent.source.left
         if len(left[0]):
             points, targets = np.concatenate([points, left[0]]), np.concatenate([targets, left[1]])
@@ -231,10 +230,10 @@ def put_back(agent: Node, points: Array, targets: Array) -> None:
 def in_flight(
     agents: Sequence[Agent], places: Mapping[int, int], outside: Sequence[int], sizes: Integers, room: int
 ) -> Batches:
-    """Return what agents learn from next and then, nothing at first, and what neighbours have in the first of both.
+    """Return the batches of the agents' next step and of the step after it, and the neighbours' points of the first.
 
-    Batches have up to so many samples, (V + outside,), and nodes send up to ``room`` points. What nodes outside have
-    sent last is not known yet.
+    Batches have up to ``sizes`` samples, (V + outside,), and nodes send up to ``room`` points. The last messages of
+    nodes outside are not yet known.
     """
     points = np.zeros((len(places), 2, room, agents[0].width))
     targets = np.zeros((len(agents), 2, int(sizes.max()), agents[0].targets.shape[1]))
@@ -252,8 +251,8 @@ def in_flight(
 
 
 def hand_over(agents: Sequence[Agent], places: Mapping[int, int], batches: Batches) -> list[tuple[Array, Array]]:
-    """Give agents, which are settled, the first of some batches, with what neighbours have in it, and the second as
-    what follows; returns what was drawn behind these: points (n, p) and targets (n, q) of each."""
+    """Store the first batch as points of the updated agents, with their neighbours' points, and the second as following
+    batch; returns the samples drawn after these two: points (n, p) and targets (n, q) of each agent."""
     points, targets, samples, sent = batches
     for i, agent in enumerate(agents):
         agent.points, agent.targets = points[i, 0, : sent[0, i]].copy(), targets[i, 0, : samples[0, i]].copy()
@@ -271,5 +270,5 @@ def at_neighbors(links: Links, counts: Integers) -> Integers:
 
 
 def stepped_on(links: Links, sent: Integers, symmetric: bool) -> Integers:
-    """Return how many points each node's step is on, (V,), where nodes send so many, (V + outside,)."""
+    """Return the number of points of each node's step, (V,), if nodes send ``sent`` points, (V + outside,)."""
     return sent[: len(links.start) - 1] + at_neighbors(links, sent) * symmetric

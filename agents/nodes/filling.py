@@ -1,4 +1,4 @@
-"""The arrays of compiled rounds, filled from the agents."""
+"""Functions that fill the arrays of compiled rounds from the agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -61,7 +61,7 @@ NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS, 0.0
 
 
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
-    """Return the functions and the numbers of a protocol for these links."""
+    """Return the functions and numbers of a protocol for these links."""
     symmetric, implicit = rule.form == "symmetric", rule.step == "implicit"
     if form is None:
         none = np.zeros(0, dtype=np.int64)
@@ -92,7 +92,7 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
 
 
 def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: bool = False) -> Kinds:
-    """Return the functions and numbers of the different learners; ``certain``: whether variances are sent."""
+    """Return the functions and numbers of the different learners, with ``certain`` for sent variances."""
     places: dict[int, int] = {}
     first: list[int] = []
     for i, form in enumerate(forms):
@@ -125,7 +125,7 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: 
 
 
 def addresses_of(form: CompiledLearner, loss: CompiledLoss, certain: bool = False) -> list[int]:
-    """Return the addresses of a learner's functions and its loss's, in the order of the round."""
+    """Return the addresses of a learner's and its loss's functions, in the order of the round's constants."""
     repack = address(form.repack, compiled.REPACK) if fulfils(form, RepackedLearner) else NONE
     place = address(form.place, compiled.PLACE) if fulfils(form, CompiledFeatureLearner) else NONE
     gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
@@ -144,14 +144,14 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss, certain: bool = Fals
 
 
 def places_of(rows: Sequence[Sequence[int]]) -> Integers:
-    """Return addresses as rows of one array, with zeros behind the shorter ones; it keeps the functions there alive."""
+    """Return addresses as rows of one array, padded with zeros; the array keeps the functions alive."""
     found: Integers = joined(rows, np.int64)
     keep_for(found, [place for row in rows for place in row])
     return found
 
 
 def joined(rows: Sequence[Any], kind: Any) -> Any:
-    """Return vectors as rows of one array, with zeros behind the shorter ones."""
+    """Return vectors as rows of one array, padded with zeros."""
     matrix = np.zeros((len(rows), max(map(len, rows))), dtype=kind)
     for row, entry in zip(matrix, rows, strict=True):
         row[: len(entry)] = entry
@@ -159,7 +159,7 @@ def joined(rows: Sequence[Any], kind: Any) -> Any:
 
 
 def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRule | None) -> Links:
-    """Return the directed edges with their link states; nodes of other blocks have places after the agents'."""
+    """Return the directed edges with their link states; nodes of other blocks have indices after the agents'."""
     start = np.cumsum([0] + [len(agent.neighbors) for agent in agents])
     other: list[int] = []
     reverse: list[int] = []
@@ -199,10 +199,10 @@ def states_of(
     packed: bool = False,
     spare: int = 0,
 ) -> States:
-    """Move the agents' states into arrays, each with room for so many dictionary points.
+    """Move the agents' states into arrays, with room for ``capacities`` dictionary points.
 
-    They lie in rows of one length or, ``packed``, one behind the other, with ``spare`` numbers behind the last and, if
-    that is above 0, room for a quarter more.
+    The states are rows of equal length or, with ``packed``, concatenated. ``spare`` numbers follow the last state, and
+    if ``spare`` is above 0, there is room for a quarter more.
     """
     lengths = [
         form.length(agent.state, capacity) for agent, form, capacity in zip(agents, forms, capacities, strict=True)
@@ -223,10 +223,10 @@ def states_of(
 
 
 def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> None:
-    """Point the agents' states to where rounds have moved them; ``laid`` (V,) are their places before."""
+    """Update the agents' states after rounds have moved them; ``laid`` (V,) are their previous places."""
     storage = states.storage.reshape(-1)
     for i in np.flatnonzero(states.begins != laid).tolist():
-        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # a check of its type would take longest
+        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # checking its type would take longest
         capacity = int(states.counts[i, compiled.ROOM] + states.counts[i, compiled.ORDER])
         form.lay_out(agents[i].state, storage[begin : begin + states.lengths[i]], capacity)
     laid[:] = states.begins
@@ -240,15 +240,15 @@ def look_at(
     taken: Integers,
     reserves: Integers,
 ) -> None:
-    """Maintain the states that ask for it, as steps in plain Python do at their end.
+    """Maintain the states that request it, as steps in plain Python do at their end.
 
-    States that are not repacked have room for ``reserves`` (V,) points beside a step's.
+    States that are not repacked have room for ``reserves`` (V,) points in addition to a step's.
     """
     for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
         form, agent, counts = forms[i], agents[i], states.counts[i]
         state = agent.state
         form.sync(state, counts, 0)
-        form.maintain(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
+        form.maintain(state)  # calls the kernel, which may raise: the error's node is "agent" on the stack
         capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else int(taken[i] + reserves[i])
         known = form.counts(state, capacity, int(taken[i]))
         counts[: len(known)] = known
@@ -262,9 +262,9 @@ def sizes_ahead(
     samples: Integers | None = None,
     by_rounds: bool = False,
 ) -> Array:
-    """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones, (V,)
-    or of all, yet; ``samples`` (T, V), where given, are all points that they are on. In memory they lie by nodes, or by
-    rounds."""
+    """Return the sizes of ``steps`` steps, (V, steps, k). ``stepped``, (V,) or an integer, are last steps not yet
+    counted by the states; ``samples`` (T, V), if given, are all points of the steps. The memory is ordered by nodes, or
+    with ``by_rounds`` by rounds."""
     known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
     each: list[Array] = []
     before = [stepped] * len(agents) if isinstance(stepped, int) else stepped.tolist()
@@ -283,20 +283,20 @@ def sizes_ahead(
 
 
 def with_spare(orders: Sequence[int]) -> Integers:
-    """Return the capacities that states of these orders are given, as rounds do."""
+    """Return the capacities that rounds give to states of these orders."""
     return np.asarray(np.add(orders, np.maximum(SPARE, np.floor_divide(orders, 4))), dtype=np.int64)
 
 
 def zeros(names: str, sizes: Mapping[str, int], kind: Any = np.float64, value: int = 0) -> dict[str, Any]:
-    """Return arrays by their names, which stand before their shapes: ``points SVn`` has ``sizes["S"]`` rows, and so
-    on. All entries are ``value``."""
-    make: Any = partial(np.full, fill_value=value) if value else np.zeros  # memory of zeros is taken when written
+    """Return arrays by name, filled with ``value``; each name is followed by its shape: ``points SVn`` has
+    ``sizes["S"]`` rows, and so on."""
+    make: Any = partial(np.full, fill_value=value) if value else np.zeros  # pages of zeros are allocated when written
     each = (entry.split() for entry in names.split(", "))
     return {name: make([sizes[letter] for letter in shape], dtype=kind) for name, shape in each}
 
 
 def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Received:
-    """Return room for the messages of a round, of the agents and the outside nodes, ``places`` in all."""
+    """Return room for the messages of one round of the agents and the outside nodes, ``places`` in all."""
     size, outputs, answers = sent_points(agents), agents[0].outputs, len(links.sent)
     certain = bool(certainty_of(agents[0].rule))
     sizes = {"P": places, "A": answers, "n": size, "C": outputs, "c": places * certain, "a": answers * certain}
@@ -307,8 +307,8 @@ def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Rece
 def workspace(
     agents: Sequence[Agent], links: Links, points: int, rows: int, columns: int, sizes: int, ideal: bool
 ) -> Workspace:
-    """Return the working memory of rounds with steps on up to ``points`` points and ``sizes`` step sizes each; it has
-    ``rows`` rows of up to ``columns`` columns."""
+    """Return the working memory of rounds for steps on up to ``points`` points with ``sizes`` step sizes, and ``rows``
+    rows of up to ``columns`` columns."""
     first, widest = agents[0], int(np.diff(links.start).max(initial=0))
     taught = points if certainty_of(first.rule) else 0
     known = {"n": sent_points(agents), "p": first.width, "C": first.outputs, "N": points, "R": columns, "b": rows}
@@ -329,17 +329,17 @@ def workspace(
 
 
 def sent_points(agents: Sequence[Agent]) -> int:
-    """Return the largest number of points that an agent sends in a round, samples and replayed ones."""
+    """Return the largest number of points that an agent sends in a round, samples and replayed points."""
     sizes = {agent.learner.batch_size for agent in agents}.union(*(agent.batch_sizes for agent in agents))
     return max(sizes) + replay_of(agents[0].rule).most
 
 
 def buffers_of(agents: Sequence[Agent]) -> Buffers:
-    """Move the agents' replay buffers into arrays; the buffers are views of these from then on."""
+    """Move the agents' replay buffers into arrays, of which the buffers become views."""
     first = next((agent.buffer for agent in agents if agent.buffer is not None), None)
     if first is None:
         return NO_BUFFERS
-    each = [agent.buffer or first for agent in agents]  # a node alone has none: its row is not read
+    each = [agent.buffer or first for agent in agents]  # isolated nodes have none, and their rows are not read
     points, ranks = np.stack([buffer.points for buffer in each]), np.stack([buffer.ranks for buffer in each])
     counts, keys = np.stack([buffer.counts for buffer in each]), np.array([buffer.own_key for buffer in each])
     buffers = Buffers(points, ranks, counts, first.key, keys, float(first.replay.points))
@@ -350,7 +350,7 @@ def buffers_of(agents: Sequence[Agent]) -> Buffers:
 
 
 def outside_of(agents: Sequence[Node]) -> list[int]:
-    """Return the labels of the nodes of other blocks that send to these, sorted."""
+    """Return the labels of the nodes of other blocks that send to these agents, sorted."""
     return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
 
 
@@ -360,7 +360,7 @@ def places_of_nodes(agents: Sequence[Node], outside: Sequence[int]) -> dict[int,
 
 
 def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
-    """Return the sums as they stand in the agents."""
+    """Return the current sums of the agents."""
     tallies = [agent.tally for agent in agents]
     return Sums(
         np.array([tally.loss for tally in tallies], dtype=np.float64),
@@ -373,11 +373,11 @@ def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
     )
 
 
-# The arrays of nodes on unreliable links: filled from the nodes, and the messages in them handed back.
+# The arrays of nodes on unreliable links, filled from the nodes.
 
 
 class OnLinks(Protocol):
-    """A node on links and with a clock, whatever it sends."""
+    """A node with links and a clock, for any content of messages."""
 
     node: int
     neighbors: tuple[int, ...]
@@ -394,15 +394,15 @@ class MessageLayout(NamedTuple):
     Attributes
     ----------
     size, width, outputs : int
-        Up to n points of p numbers with values of C; a vector is one point without values.
+        n, p and C: up to n points of p numbers, with C values each; a vector is one point without values.
     symmetric : bool
-        Whether the sender's own values are in it.
+        Whether it contains the sender's own values.
     limited : bool
-        Whether values come with row sums.
+        Whether values have row sums.
     sends_duals : bool
-        Whether the dual variable of the edge is in it.
+        Whether it contains the dual variable of the edge.
     certain : bool
-        Whether variances come behind the row sums.
+        Whether variances follow the row sums.
     """
 
     size: int
@@ -415,7 +415,7 @@ class MessageLayout(NamedTuple):
 
 
 def terms_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int]) -> Terms:
-    """Return the settings of links and clock as numbers, without replay; ``labels`` of all nodes, by index."""
+    """Return the settings of links and clock as numbers, without replay, for all nodes by ``labels``."""
     conditions: Conditions = agents[0].conditions
     table, key = conditions.links, conditions.key
     nodes = np.array(labels, dtype=np.int64)
@@ -448,7 +448,7 @@ def terms_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int]) -> 
 
 
 def realization_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int]) -> Realization:
-    """Return the random losses, delays and sleep of the nodes and their edges; ``labels`` of all nodes, by index."""
+    """Return the random losses, delays and sleep of the nodes and their edges; ``labels`` includes all nodes."""
     senders = np.array([labels[j] for j in links.other], dtype=np.int64)
     receivers = np.repeat([agent.node for agent in agents], np.diff(links.start))
     lengths = [agent.inbox.facts.distances for agent in agents]
@@ -493,13 +493,13 @@ def mail_of(agents: Sequence[OnLinks], links: Links, places: Mapping[int, int], 
 
 
 def sizes_of(layout: MessageLayout) -> dict[str, int]:
-    """Return how many points a message has at most, their numbers, and those of values."""
+    """Return the sizes of a message: the maximum number of points, and the lengths of points and values."""
     return {"n": layout.size, "p": layout.width, "C": layout.outputs}
 
 
 def empty_mail(slots: int, nodes: int, edges: int, sent: int, layout: MessageLayout) -> Mail:
-    """Return slots without messages, for ``edges`` on which nodes receive and ``sent`` on which they answer, nodes of
-    other blocks included."""
+    """Return empty slots for ``edges`` receiving edges and ``sent`` answering edges, including edges to nodes of other
+    blocks."""
     known = sizes_of(layout) | {"S": slots, "V": nodes, "E": edges, "A": sent}
     known |= {"c": nodes * layout.certain, "a": sent * layout.certain, "s": nodes * layout.symmetric}
     return Mail(
@@ -541,13 +541,13 @@ def empty_kept(
 
 
 def rows_by(arrays: Mapping[str, AnyArray], name: str, *parts: str) -> Iterator[tuple[Any, ...]]:
-    """Yield numbers and, for each of them, the matrices in some parts, as snapshots have both."""
+    """Yield numbers and, for each of them, the matrices of some parts, in the format of snapshots."""
     if name in arrays:
         yield from zip(arrays[name].tolist(), *(parted(name + part, arrays) for part in parts), strict=True)
 
 
 def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
-    """Copy the samples, values and last messages of agents."""
+    """Copy the samples, values and last messages of the agents into arrays."""
     first = agents[0]
     samples, memory = max(agent.learner.batch_size for agent in agents), first.inbox.memory + 1
     layout = MessageLayout(sent_points(agents), first.width, first.outputs, certain=certainty_of(first.rule) > 0.0)
@@ -577,7 +577,7 @@ def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
 
 
 def counts_of(agents: Sequence[Node] | Sequence[OnLinks], links: Links) -> Counts:
-    """Return the counts as they stand in the agents."""
+    """Return the current counts of the agents."""
     known = {"V": len(agents), "E": len(links.other), "4": 4}
     names = "traffic E4, constraint_rounds E, learned V, completed V, cursor V, scalars V"
     counts = Counts(**zeros(names, known, np.int64), bytes=np.zeros(len(agents)))
@@ -593,7 +593,7 @@ def counts_of(agents: Sequence[Node] | Sequence[OnLinks], links: Links) -> Count
 def _put(
     message: Array, slot: int, place: int, values: Array, row_sums: Array, variances: Array, counts: Integers
 ) -> None:
-    """Copy a message's values (n, C) and, where they are sent, row sums (n,) and variances (n,), and their number."""
+    """Copy a message's values (n, C), their number, and, if they are sent, row sums (n,) and variances (n,)."""
     outputs, count = values.shape[3], len(message)
     counts[slot, place], values[slot, place, :count] = count, message[:, :outputs]
     for part, column in zip((row_sums, variances), message.T[outputs:], strict=False):
@@ -601,14 +601,14 @@ def _put(
 
 
 def sealed(array: Array) -> Array:
-    """Return a copy that is read-only."""
+    """Return a read-only copy."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
 
 
 def widened(rows: Array, columns: int) -> Array:
-    """Return rows with zeros behind them up to ``columns`` columns, or as they are if they are longer."""
+    """Return rows padded with zeros to ``columns`` columns; longer rows are unchanged."""
     wider = np.zeros((len(rows), max(columns, rows.shape[1])))
     wider[:, : rows.shape[1]] = rows
     return wider

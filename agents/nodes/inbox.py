@@ -1,4 +1,4 @@
-"""The messages to a node on unreliable links: arrived ones, and ones on their way."""
+"""Messages to a node on unreliable links, arrived or on their way."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kernelswarm.protocols.links.distortion import rounded_up
 from kernelswarm.protocols.links.realization import Conditions
 
 NO_ANSWER = -1
-"""In place of the round whose points are answered: none has been received yet."""
+"""In place of the round of the answered points: none has been received yet."""
 
 SILENT = -2
-"""Instead of it: there is no message on this edge."""
+"""In place of the round of the answered points: there is no message on this edge."""
 
 SENT, DELIVERED, LOST_ON_THE_WAY, TOO_LATE = range(4)
-"""What becomes of messages, by the column of their counts: those to a neighbour, and then those from it."""
+"""The fates of messages, as columns of their counts: sent to a neighbour; delivered, lost or too late from it."""
 
 POINTS, OWN, ANSWERS = range(3)
-"""The stages of the random numbers that distort a message."""
+"""The stages of the random numbers that distort the parts of a message."""
 
 
 class Inbox:
@@ -33,9 +33,9 @@ class Inbox:
     conditions : Conditions
         Links and clock.
     neighborhood : Neighborhood
-        What the node knows of its links.
+        The node's knowledge of its links.
     neighbors : sequence of int
-        The neighbours that send to it, in sorted order.
+        The neighbours that send to the node, in sorted order.
     """
 
     def __init__(self, conditions: Conditions, neighborhood: Neighborhood, neighbors: Sequence[int]) -> None:
@@ -48,14 +48,14 @@ class Inbox:
         receivers = np.full(len(senders), neighborhood.node, dtype=np.int64)
         distances = neighborhood.distances if len(senders) else np.zeros(0)
         self.facts = EdgeFacts(senders, receivers, distances, neighborhood.edges[: len(senders)])
-        """What is known of the edges."""
+        """Facts about the edges."""
         self.asks = flags(neighborhood.asks, len(senders))
         """Whether the node asks each neighbour."""
         self.asked = flags(neighborhood.asked, len(senders))
         """Whether each neighbour asks the node."""
         self.arrays: dict[str, AnyArray] = {}
-        """The messages that are kept, as :class:`~kernelswarm.agents.nodes.messages.Messages` and snapshots have them;
-        none at first."""
+        """The kept messages, in the format of :class:`~kernelswarm.agents.nodes.messages.Messages` and of snapshots;
+        empty at first."""
 
     def take_over(self, arrays: Mapping[str, AnyArray]) -> None:
         """Restore the messages from a snapshot."""
@@ -68,13 +68,13 @@ def flags(given: Sequence[bool], degree: int) -> Booleans:
 
 
 def stacked(name: str, arrays: Sequence[Array]) -> dict[str, AnyArray]:
-    """Return matrices of one width as one, with their lengths, by the names that a snapshot has for them."""
+    """Return the concatenation of matrices of equal width, and their lengths, by their names in snapshots."""
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     return {name: np.concatenate(arrays) if arrays else np.zeros((0, 0)), f"{name}_lengths": lengths}
 
 
 def parted(name: str, arrays: Mapping[str, AnyArray]) -> list[Array]:
-    """Undo :func:`stacked`; the matrices are read-only, as they came."""
+    """Undo :func:`stacked`; the matrices are read-only, like received ones."""
     lengths = arrays[f"{name}_lengths"]
     if not len(lengths):
         return []
@@ -85,7 +85,7 @@ def parted(name: str, arrays: Mapping[str, AnyArray]) -> list[Array]:
 
 
 def coarse(numbers: Array) -> Array:
-    """Round row sums or dual variables, not negative, up to the few bits that they are sent with."""
+    """Round non-negative row sums or dual variables up to the few bits with which they are sent."""
     found = np.array(numbers)
     for place, number in np.ndenumerate(numbers):
         found[place] = rounded_up(number) if 0.0 < number < np.inf else number

@@ -1,8 +1,8 @@
 """A node's step in arrays, on links of all kinds: checks, gradients, damping, step, constraint values, dual update.
 
-The points of the step have been gathered. On ideal links the arrays of the round before hold what was received, on
-unreliable ones the places of the messages used are given. Which of the two is a constant of each function here, so
-that rounds on ideal links are compiled without the code of the others.
+The points of the step have been gathered. On ideal links, received values are in the arrays of the previous round; on
+unreliable links, the places of the used messages are given. The kind of links is a constant of each function, so rounds
+on ideal links are compiled without the code for unreliable links.
 """
 
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ from kernelswarm.protocols.coupling import own_products, pair_row_sums_in, total
 
 
 class LearnerArguments(NamedTuple):
-    """The arguments of a node's learner and of its loss."""
+    """The arguments of a node's learner and its loss."""
 
     tools: Any
     numbers: Array
@@ -63,17 +63,17 @@ class LearnerArguments(NamedTuple):
 
 
 class OwnPoints(NamedTuple):
-    """A node's own points of a step, the samples first, and its function there."""
+    """A node's own points of a step, samples first, and its function there."""
 
     points: Array  # (n, p)
     targets: Array  # (b, q)
     values: Array  # (b, C) at the samples
-    rows: Array  # (N, R) of all points of the step, these first
+    rows: Array  # (N, R) of all points of the step, own points first
 
 
 @force_inline
 def learner_of(i: int, network: Any) -> LearnerArguments:
-    """Return views of the arguments of node i's learner and of its loss."""
+    """Return views of the arguments of node i's learner and its loss."""
     states, kinds = network.states, network.kinds
     kind = kinds.of[i]
     return LearnerArguments(
@@ -95,7 +95,7 @@ def evaluate_in(i: int, points: Array, rows: Array, values: Array, network: Any)
 
 @force_inline
 def admit(i: int, values: Array, targets: Array, largest_target: Array, diverged: float) -> bool:
-    """Tell whether a node's values, (b, C), are not far beyond all targets (b, q) that it has seen."""
+    """Tell whether a node's values, (b, C), are not far larger than all its targets so far, updated by (b, q)."""
     largest = largest_target[i]
     for k in range(targets.shape[0]):
         for c in range(targets.shape[1]):
@@ -110,7 +110,7 @@ def admit(i: int, values: Array, targets: Array, largest_target: Array, diverged
 
 @force_inline
 def judge(i: int, targets: Array, completed: int, network: Network) -> None:
-    """Let the protocol judge the answers that were compared with node i's values at its samples."""
+    """Let the protocol judge the answers after their comparison with node i's values at its samples."""
     links, coupling, work, size = network.links, network.coupling, network.work, targets.shape[0]
     if coupling.functions[JUDGE] == NONE:
         return
@@ -130,11 +130,11 @@ def judge(i: int, targets: Array, completed: int, network: Network) -> None:
 
 
 def following(ideal: bool) -> Compiled:
-    """Return the function that updates a protocol's link states after a step, on ideal links or others."""
+    """Return the function that updates a protocol's link states after a step, on ideal or other links."""
 
     @force_inline
     def follow(i: int, eta: float, batch_size: int, completed: int, network: Network) -> None:
-        """Update the link states of node i's edges by the protocol, and sum their constraint values."""
+        """Update the link states of node i's edges with the protocol, and sum their constraint values."""
         links, coupling, sums, work = network.links, network.coupling, network.sums, network.work
         begin, degree = links.start[i], links.start[i + 1] - links.start[i]
         edges = edges_of(i, network)
@@ -152,7 +152,7 @@ def following(ideal: bool) -> Compiled:
             )
         for d in range(degree):
             if not ideal and np.isnan(work.constraint_values[d]):
-                continue  # no answer has come
+                continue  # no answer arrived
             sums.constraint_values[begin + d] += work.constraint_values[d]
             if coupling.duals >= 0:
                 sums.violation[begin + d] += work.constraint_values[d] - edges[coupling.tolerances, d]
@@ -161,11 +161,11 @@ def following(ideal: bool) -> Compiled:
 
 
 def samples_of(ideal: bool) -> Compiled:
-    """Return the function that finds a node's own samples of a step, on ideal links or others."""
+    """Return the function that finds a node's own samples of a step, on ideal or other links."""
 
     @force_inline
     def sample_of(i: int, at: int, taken: int, own: Own) -> OwnPoints:
-        """Return views of node i's samples of a round; its step is on ``taken`` points."""
+        """Return views of node i's samples of a round, for a step on ``taken`` points."""
         size, place = own.samples[at, i], i * own.points.shape[1] + at
         row, columns = 0, own.rows.shape[1]
         if ideal:
@@ -182,15 +182,15 @@ def samples_of(ideal: bool) -> Compiled:
 
 
 def learning(ideal: bool) -> Compiled:
-    """Return the function that takes a node's step, on ideal links or others."""
+    """Return the function that takes a node's step, on ideal or other links."""
     sample_of, pull, pull_at_neighbors = samples_of(ideal), pulls_of(ideal), pulls_at_neighbors_of(ideal)
     compare, take, follow, weigh_sets = constraints_of(ideal), steps_of(ideal), following(ideal), weighing(ideal)
 
     @force_inline
     def learn(
         i: int,
-        at: int,  # the round, by its place in the batches: 0 on unreliable links
-        completed: int,  # steps of the whole run, this one included
+        at: int,  # the round, as index in the batches: 0 on unreliable links
+        completed: int,  # steps of the whole run, including this one
         gathered: Gathered,
         network: Network,
         own: Own,
@@ -198,7 +198,7 @@ def learning(ideal: bool) -> Compiled:
         spare: Scratch,
         diverged: float,
     ) -> tuple[int, float]:
-        """Take node i's step on its gathered points; returns why it cannot, and the curvature."""
+        """Take node i's step on its gathered points; returns DONE or why it is impossible, and the curvature."""
         kinds, links, sums, work = network.kinds, network.links, network.sums, network.work
         sample, size, sent, sizes = (
             sample_of(i, at, gathered.taken, own),
@@ -212,7 +212,7 @@ def learning(ideal: bool) -> Compiled:
             sizes[n] = own.step_sizes[i, own.steps[i], n]
         eta, share = sizes[0], 1.0 if size >= batch_size else size / batch_size
         rate, curvature, part, loss = eta / batch_size, kinds.curvature[kinds.of[i]], 1.0, 0.0
-        work.rates[0] = rate  # the report of an unstable step reads it
+        work.rates[0] = rate  # read by the report of an unstable step
         if size:
             sums.samples[i] += size
             if not admit(i, sample.values, sample.targets, sums.largest_target, diverged):
@@ -278,7 +278,7 @@ def descend(i: int, sample: OwnPoints, network: Network) -> None:
 
 
 def weighing(ideal: bool) -> Compiled:
-    """Return the function that weighs the points of a step, on ideal links or others."""
+    """Return the function that weighs the points of a step, on ideal or other links."""
 
     @force_inline
     def weigh_sets(i: int, at: int, gathered: Gathered, network: Network, own: Own) -> None:
@@ -311,11 +311,11 @@ def weigh_set(begin: int, count: int, eta: float, rates: Array) -> None:
 
 
 def steps_of(ideal: bool) -> Compiled:
-    """Return the function that takes a learner's step, on ideal links or others."""
+    """Return the function that takes a learner's step, on ideal or other links."""
 
     @force_inline
     def take(i: int, taken: int, sample: OwnPoints, network: Network, spare: Scratch) -> None:
-        """Take node i's step by the gradients at ``taken`` points, in scratch memory where its state has no room."""
+        """Take node i's step with the gradients at ``taken`` points, in scratch memory if its state has no room."""
         functions, work = network.kinds.functions[network.kinds.of[i]], network.work
         points, targets, values, rows = sample
         outputs, inputs = values.shape[1], points.shape[1]
@@ -370,8 +370,8 @@ def summing(ideal: bool) -> Compiled:
         own: Own,
         others: Array,
     ) -> None:
-        """Fill in node i's row sums, ``own.row_sums``, and ``others`` at its neighbours' points; also its variances,
-        where they are sent."""
+        """Fill in node i's row sums, ``own.row_sums``, and ``others`` at its neighbours' points; also its variances if
+        they are sent."""
         links, work, symmetric = network.links, network.work, network.coupling.symmetric
         certain, reach = network.coupling.certainty > 0.0, network.kinds.reach[network.kinds.of[i]]
         size, at, taken, degree = own.samples[t, i], own.sent[t, i], len(points), links.start[i + 1] - links.start[i]

@@ -1,4 +1,4 @@
-"""The messages of a block's nodes on links and by clocks that are not ideal, whatever is sent."""
+"""Messages of a block's nodes on non-ideal links and clocks, for points, vectors and mixture weights."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,14 +20,14 @@ from kernelswarm.protocols.links.distortion import EXACT
 
 
 class Messages:
-    """Messages that may be late, changed or lost, with the counts of them, and what links and clocks do.
+    """Messages that may be late, changed or lost, their counts, and the realized links and clocks.
 
     Parameters
     ----------
     agents : sequence of OnLinks
         In sorted order of their labels.
     links : Links
-        Their edges.
+        The nodes' edges.
     places : mapping of int to int
         The places of all nodes by label.
     layout : MessageLayout
@@ -51,7 +51,7 @@ class Messages:
         self._realization = realization_of(agents, links, labels)
 
     def flight(self, now: int) -> Flight:
-        """Return the messages sent last before a round, with room for those received next."""
+        """Return the messages sent in the round before ``now``, with room for the messages received next."""
         mail, edges = self.mail, len(self._links.other)
         slot = (now - 1) % len(mail.points)
         return Flight(
@@ -73,25 +73,25 @@ class Messages:
         )
 
     def happens(self, now: int) -> tuple[Realized, int]:
-        """Return what links and clocks do in some rounds, and the place of round ``now`` there; they are ideal while
-        the network is primed, without messages where later rounds lack some."""
+        """Return the realized links and clocks of some rounds, and the index of round ``now`` among them. Priming is
+        ideal, and without messages unless the protocol sends in every round."""
         known = self._realization
         if now < PRIMING:
             awake = np.ones((len(known.awake), PRIMING), dtype=np.bool_)
             active = np.full((len(known.deliveries), PRIMING), known.every == 1)
             return Realized(awake, np.zeros(active.shape, dtype=np.int64), active, -PRIMING), now
-        place = known.look(now - PRIMING)  # which may draw more rounds
+        place = known.look(now - PRIMING)  # may draw more rounds
         return Realized(known.awake, known.deliveries, known.active, known.first), place
 
     def rounds(self, now: int, most: int) -> tuple[Realized, int]:
-        """Return what links and clocks do in some rounds from ``now`` on, and how many rounds that are, at most
+        """Return the realized links and clocks from round ``now`` on, and the number of these rounds, at most
         ``most``."""
         happens, place = self.happens(now)
         return happens, min(most, happens.awake.shape[1] - place)
 
     def send_again(self, now: int, sends: Booleans, vectors: Array, asked: Booleans) -> None:
-        """Put vectors that nodes sent in the round before in its slot: (V, n) of those that sent any, (V,), on the
-        edges, (E,), on which others ask for them."""
+        """Put the vectors (V, n) sent in the previous round into its slot, for nodes with ``sends`` (V,) and edges with
+        ``asked`` (E,)."""
         if not now:
             return
         mail, slot, (realized, place) = self.mail, (now - 1) % len(self.mail.points), self.happens(now - 1)
@@ -102,26 +102,26 @@ class Messages:
         mail.deliveries[slot] = realized.deliveries[:, place]
 
     def returning(self, now: int, sent_at: Integers, begun: Integers) -> Integers:
-        """Return the nodes that are awake in a round, were not in that before, and have not begun anew for it."""
+        """Return the nodes that wake in this round after sleep in the previous one, and are not yet reset for it."""
         happens, place = self.happens(now)
         return np.flatnonzero(happens.awake[:, place] & (sent_at != now - 1) & (begun != now))
 
     def forget(self, i: int, now: int) -> None:
-        """Drop the messages that have arrived at node i before a round."""
+        """Drop the messages that arrived at node i before this round."""
         due = self.mail.due[:, edges_at(self._links, i)]
         due[due < now] = ABSENT
 
     def hand_back(self, now: int) -> None:
-        """Give the nodes' inboxes the messages that they keep before a round."""
+        """Store the messages that are kept before this round in the nodes' inboxes."""
         start = self._links.start.tolist()
         for agent, begin, end in zip(self._agents, start, start[1:], strict=False):
             agent.inbox.arrays = self._arrays_of(begin, end, now)
 
     def _arrays_of(self, begin: int, end: int, now: int) -> dict[str, AnyArray]:
-        """Return the messages that are kept on some edges before a round, by the rounds in which they were sent.
+        """Return the messages kept on some edges before a round, in order of the rounds in which they were sent.
 
-        A head has the edge, the rounds in which the message was sent and arrives, that in which its points were drawn,
-        that of the sender's message before, and the round whose points are answered.
+        A head consists of the edge, the rounds in which the message was sent and arrives, the round in which its points
+        were drawn, the round of the sender's previous message, and the round of the answered points.
         """
         mail, layout, other, reach = self.mail, self._layout, self._links.other, self.terms.reach
         heads: list[tuple[int, ...]] = []
@@ -157,14 +157,14 @@ class Messages:
         return arrays | stacked("inbox.own", own) | stacked("inbox.answers", answers)
 
     def _values(self, there: tuple[int, int, slice], values: Array, *behind: Array) -> Array:
-        """Return a message's values with the row sums and variances that travel behind them."""
+        """Return a message's values, followed by row sums and variances if they are sent."""
         columns = [part[there] for part in behind[: int(self._layout.limited) + int(self._layout.certain)]]
         return np.column_stack([values[there], *columns])
 
     def exchange(
         self, sent_at: Integers, quiet: Booleans, used: Integers, everywhere: bool, message: float
     ) -> VectorExchange:
-        """Return these as arguments of rounds in which vectors are sent."""
+        """Return the arguments of rounds in which vectors are sent."""
         agents = self._agents
         return VectorExchange(
             mail=self.mail,

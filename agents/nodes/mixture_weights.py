@@ -1,8 +1,8 @@
-"""The part of the round that nodes with copies have beside their copies', in compiled code over arrays.
+"""Compiled updates of the mixture weights of nodes with copies.
 
-In a round a node receives its neighbours' mixture weights, and updates its own by the copies' predictions of its
-samples. What copies learn does not depend on their weights, so that this follows when all of them have run
-some rounds. Nodes and edges are counted as in :mod:`~kernelswarm.agents.nodes.arrays`.
+In a round a node receives its neighbours' mixture weights, and updates its own from the copies' predictions at its
+samples. The copies' learning does not depend on the weights, so the weights are updated after all copies have run some
+rounds. Nodes and edges are indexed as in :mod:`~kernelswarm.agents.nodes.arrays`.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.ensemble.stacking import learn_at, mixture_weights_at, receive_at, send_at
 
 LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS = range(4)
-"""The functions of a protocol with copies, by their addresses."""
+"""The functions of a protocol with copies, as indices of their addresses."""
 
 
 class Ensemble(NamedTuple):
     """The mixture weights of the nodes' K copies."""
 
     functions: Integers  # (4,) addresses
-    numbers: Array  # the protocol's
+    numbers: Array  # the protocol's numbers
     states: Array  # (V, most)
     lengths: Integers  # (V,)
-    logs: Array  # (V + outside, K) the logarithms that each node sent last
-    received: Array  # (E, K) those last received from each neighbour
-    regression: Integers  # (V,) whether numbers are learned, and not classes
+    logs: Array  # (V + outside, K) the logarithms last sent by each node
+    received: Array  # (E, K) the logarithms last received from each neighbour
+    regression: Integers  # (V,) whether the task is regression, and not classification
     loss: Array  # (V,) sums since the last report
     largest_target: Array  # (V,) of the whole run
     samples: Array  # (V,) of the whole run
     distinct: Array  # (V,) the number of different samples
-    turn: Integers  # (2,) the rounds completed in a call, and the node at its turn: for errors of Python code
+    turn: Integers  # (2,) the rounds completed in a call, and the present node, for errors of Python code
 
 
 class MixtureWork(NamedTuple):
     """The working memory of updates of mixture weights; ``deg`` is the largest degree."""
 
     received: Array  # (deg, K) the neighbours' logarithms
-    values: Array  # (K, b, C) of its copies at its samples
-    mixture: Array  # (b, C) of their mixture; left there where it is too large
+    values: Array  # (K, b, C) the copies' values at the node's samples
+    mixture: Array  # (b, C) the values of their mixture; kept if they are too large
     gradients: Array  # (b, C)
     losses: Array  # (b,)
     lost: Array  # (K,) the losses of the copies
@@ -77,12 +77,12 @@ def mixture_work(links: Links, members: int, size: int, outputs: int) -> Mixture
 
 
 class Outcomes(NamedTuple):
-    """The copies' values at samples, which lie by nodes or by rounds: ``(A, B)`` is (V, T) or (T, V)."""
+    """The copies' values at samples, ordered by node or by round: ``(A, B)`` is (V, T) or (T, V)."""
 
     predicted: Array  # (K, A, B, b, C)
     targets: Array  # (A, B, b, q)
     samples: Integers  # (T, V) the number of samples
-    mixtures: Array  # (A, B, b, C) filled with the mixtures' values at the samples; or (0, 0, 0, 0)
+    mixtures: Array  # (A, B, b, C) filled with the mixtures' values at the samples, unless it is (0, 0, 0, 0)
     by_nodes: bool
 
 
@@ -99,7 +99,7 @@ def update_mixture_weights(
     count: int,
     diverged: float,
 ) -> tuple[int, int, int]:
-    """Update mixture weights for ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    """Update mixture weights for ``count`` rounds; returns the reason of the end, the rounds completed and the node."""
     mail, counts, terms, awake = exchange.mail, exchange.counts, exchange.terms, realized.awake
     nodes, members = len(ensemble.lengths), ensemble.logs.shape[1]
     for now in range(first, first + count):
@@ -118,7 +118,7 @@ def update_mixture_weights(
                         return LARGE_VALUES, now - first, i
                     counts.learned[i] += 1
                 counts.cursor[i] += 1
-        for i in range(nodes):  # after all have received the logarithms before
+        for i in range(nodes):  # after all nodes have received the previous logarithms
             if awake[i, place]:
                 logs, state = line_of(ensemble.logs, i, members), line_of(ensemble.states, i, ensemble.lengths[i])
                 send_at(ensemble.functions[SEND])(ensemble.numbers, state, logs)
@@ -132,7 +132,7 @@ def update_mixture_weights(
 @force_inline
 def weigh(
     i: int,
-    t: int,  # the place of its samples
+    t: int,  # the index of its samples
     degree: int,  # the number of neighbours with a message
     ensemble: Ensemble,
     kinds: Kinds,
@@ -140,8 +140,8 @@ def weigh(
     work: MixtureWork,
     diverged: float,
 ) -> bool:
-    """Update node i's mixture weights by its neighbours' and by its samples of a round; False where its mixture is too
-    large."""
+    """Update node i's mixture weights from its neighbours' weights and its samples of a round; False if the values of
+    its mixture are too large."""
     predicted, targets, samples, mixtures, by_nodes = outcomes
     (members, rows, columns, _, outputs), size = predicted.shape, samples[t, i]
     place = i * columns + t if by_nodes else t * columns + i
@@ -189,7 +189,7 @@ def weigh(
 
 @force_inline
 def gather(i: int, now: int, links: Links, ensemble: Ensemble, work: MixtureWork, exchange: VectorExchange) -> int:
-    """Find the last message of each of node i's neighbours, however old; returns the number of those with any."""
+    """Find the last message of each neighbour of node i, of any age; returns the number of asked neighbours."""
     mail, received, reach, known = exchange.mail, ensemble.received, exchange.terms.reach, 0
     for e in range(links.start[i], links.start[i + 1]):
         sent = newest_arrived(mail, e, now, reach, reach)

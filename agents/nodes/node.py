@@ -1,4 +1,4 @@
-"""What every node of the network is, whatever it sends: its learner, its samples, its sums. The only mutable object."""
+"""The common part of all nodes: learner, samples and sums. Nodes are the only mutable objects."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.parameters.least_squares import learn_at_most
 
 PRIMING = 2
-"""Rounds that only fill the links: points are sent in the first, answered in the second, learned from in the third."""
+"""Rounds that only fill the links: points are sent in round 0, answered in round 1 and learned from in round 2."""
 
 DIVERGED = 1e8
-"""Values larger than this multiple of (1 + the largest target seen) are taken for divergence."""
+"""Multiple of (1 + the largest target so far) above which values count as divergence."""
 
 
 class DivergenceError(ArithmeticError):
@@ -43,29 +43,29 @@ class DivergenceError(ArithmeticError):
 
 
 class Draws(Protocol):
-    """The samples of one node, in the order in which it learns from them."""
+    """The samples of one node, in the order of its steps."""
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the next points (b, p) with their targets (b, q); fewer, at last none, when the data is used up."""
+        """Return the next points (b, p) with their targets (b, q); fewer, and finally none, at the end of the data."""
         ...
 
 
 @runtime_checkable
 class UnevenDraws(Draws, Protocol):
-    """Samples whose draws may be short although more samples come later."""
+    """Samples whose draws may be short although more samples follow."""
 
     def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
-        """Return the points and targets of so many draws, one behind the other, and how many each gave, (draws,)."""
+        """Return the concatenated points and targets of ``draws`` draws, and the size of each draw, (draws,)."""
         ...
 
 
 @dataclass(slots=True)
 class Tally:
-    """Sums since the last report, and, from the violation on, of the whole run.
+    """Sums since the last report; from ``violation`` on, sums over the whole run.
 
-    ``constraint_rounds`` are the rounds in which an edge delivered something. Where links are not ideal,
-    ``bytes_sent`` is counted, and ``traffic`` (deg, 4) holds the messages to this node that were sent, delivered,
-    lost and dropped as too old.
+    ``constraint_rounds`` counts the rounds in which an edge delivered something. On links that are not ideal,
+    ``bytes_sent`` is counted, and ``traffic`` (deg, 4) holds the numbers of messages sent to each neighbour, and of its
+    messages that were delivered, lost and dropped as too old.
     """
 
     rounds: int = 0
@@ -81,7 +81,7 @@ class Tally:
 
     @staticmethod
     def of(degree: int) -> Tally:
-        """Return sums that begin, for so many edges."""
+        """Return zero sums for ``degree`` edges."""
         return Tally(
             constraint_values=np.zeros(degree),
             constraint_rounds=np.zeros(degree, dtype=np.int64),
@@ -90,29 +90,29 @@ class Tally:
 
 
 class Node(ABC):
-    """A node between rounds: its learner, its samples, the points in flight.
+    """A node between rounds: its learner, its samples, and the points in flight.
 
-    Rounds run in arrays, into which nodes move before the first one. They are brought up to date when they are asked
-    for.
+    Rounds run in arrays, into which nodes are moved before the first round. Nodes are updated from the arrays when they
+    are requested.
 
     Parameters
     ----------
     neighborhood : Neighborhood
         The node's label, its neighbours and its facts about links.
     slots : sequence of int
-        The place of this node among each neighbour's own neighbours.
+        The index of this node in each neighbour's list of neighbours.
     learner : Learner
         The local learner.
     rule : object
         The protocol.
     talks : bool
-        Whether neighbours exchange anything.
+        Whether neighbours exchange messages.
     source : Draws
         The node's samples.
     inputs, outputs, targets : int
         p, C and q.
     steps : int
-        The steps that it takes in a round of the network.
+        Steps of the node per round of the network.
     """
 
     __slots__ = (
@@ -144,7 +144,7 @@ class Node(ABC):
     )
 
     links: Any
-    """What the node keeps of its links: arrays, numbers and tuples of them."""
+    """The state of the node's links: arrays, numbers and tuples of them."""
 
     def __init__(
         self,
@@ -166,49 +166,49 @@ class Node(ABC):
         self.source = source
         self.outputs = outputs
         self.width = inputs
-        """The columns of its messages to all neighbours: p of points, or the numbers of a vector."""
+        """The columns of its messages to all neighbours: p for points, or the length of a vector."""
         self._described = rule
         self._steps = steps
         self.state = learner.init(inputs, outputs)
         self.round = 0
         self.now = 0
-        """The round of the network that comes next, those included that prime it."""
+        """The next round of the network, priming rounds included."""
         self.samples = 0
         self.distinct = neighborhood.distinct
         self.largest_target = 0.0
         self.tally = Tally.of(len(self.neighbors))
         self.points, self.targets = np.zeros((0, inputs)), np.zeros((0, targets))
-        """What it learns from next, none at first: samples with the points to replay behind them, (b + r, p), and the
-        samples' targets, (b, q)."""
+        """The data of its next step, empty at first: samples followed by replayed points, (b + r, p), and the samples'
+        targets, (b, q)."""
         self.following = self.points, self.targets
-        """What follows."""
+        """The data of the step after it."""
         self.received_points = [self.points] * len(self.neighbors)
-        """The points of each neighbour at which it answers."""
+        """The points of each neighbour that the node answers."""
         self.level: float | None = None
-        """The share of targets that its band is to hold; None without a band."""
+        """The nominal coverage of its band; None without a band."""
         self.band: Array | None = None
-        """The conformal band, (C, 5), or (C, 12) of one that is pooled, where it has one."""
+        """The conformal band, (C, 5), or (C, 12) if pooled; None without a conformal band."""
         self.errors: ProgressiveErrors | None = None
-        """Its last errors, where its noise may vary with the input."""
+        """Its last errors, if its noise may vary with the input."""
         self.pool: PooledBands | None = None
-        """The bands of all nodes of this process, where they are pooled."""
+        """The bands of all nodes of this process, if they are pooled."""
         self.bound_noise()
 
     def bound_noise(self) -> None:
-        """Estimate the noise from samples only that the node has not learned from."""
+        """Restrict the noise estimate to samples that the node has not learned from."""
         learner = self.learner
         if fulfils(learner, LearnerWithVariance):
             learn_at_most(learner.noise(self.state), self.distinct // self.learner.batch_size)
 
     def keep_band(self, level: float, conformally: bool, pooled: bool = False, varying: bool = False) -> None:
-        """Have a band of this level, which the samples adapt from now on where it is a conformal one; one from the
-        variance has noise that varies, if asked, where the node's errors show it."""
+        """Keep a band of this level. A conformal band adapts to the samples from now on. A band from the variance has,
+        with ``varying``, noise that varies with the input if the node's errors support it."""
         self.level = level
         self.errors = ProgressiveErrors(self.points.shape[1], self.outputs, self.distinct) if varying else None
         self.band = conformal_band.empty_band(self.outputs, level, pooled) if conformally else None
 
     def follow_band(self, values: Array, targets: Array, rounds: int = 1) -> None:
-        """Adapt the conformal band, if any, to rounds with known values before the steps."""
+        """Adapt the conformal band, if any, to rounds, from their values before the steps."""
         if self.band is not None and len(targets):
             assert self.level is not None
             conformal_band.follow(self.band, values, targets, self.level, self.distinct, rounds)
@@ -224,11 +224,11 @@ class Node(ABC):
 
     @property
     def times(self) -> float:
-        """How often each sample that the node has learned from was seen, at least 1, on average."""
+        """How often each distinct sample was seen on average, at least 1."""
         return max(1.0, self.samples / self.distinct) if self.distinct else 1.0
 
     def check_values(self, values: Array) -> None:
-        """Raise DivergenceError where the function's values are far beyond the targets."""
+        """Raise DivergenceError if the function's values are far larger than the targets."""
         if not _largest(values) <= DIVERGED * (1.0 + self.largest_target):
             raise DivergenceError(
                 self.node,
@@ -238,11 +238,11 @@ class Node(ABC):
             )
 
     def fail(self, error: BaseException) -> NoReturn:
-        """Raise the exception of a part at this node's turn in compiled code: the node is found on the stack."""
+        """Raise the exception of a part at this node's turn in compiled code; the stack identifies the node."""
         raise error
 
     def remedy(self) -> str:
-        """Name the keys to lower where the function grows without bound, with their values."""
+        """Name the keys to lower if the function grows without bound, with their values."""
         lower = f"lower learner.step_size = {self.learner.eta(self.state):g}"
         return lower + _or_lower("learner", self.learner) + self.coupling_remedy()
 
@@ -251,11 +251,11 @@ class Node(ABC):
 
     @abstractmethod
     def further_arrays(self) -> dict[str, AnyArray]:
-        """Return the changing arrays of the node beyond the common ones, for a snapshot."""
+        """Return the changing arrays of this kind of node for a snapshot."""
 
     @abstractmethod
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Restore the arrays of :meth:`further_arrays`; the sums of the run are the snapshot's already."""
+        """Restore the arrays of :meth:`further_arrays`; the sums of the run are restored before."""
 
     def restart_tally(self) -> Tally:
         """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
@@ -283,7 +283,7 @@ class Node(ABC):
         return found.following(*self.errors.newest())
 
     def constant_band(self) -> ConstantBand | None:
-        """Return the present conformal band, or None if there is none or nothing was learned from."""
+        """Return the present conformal band, or None without one or before the first step."""
         if self.band is None or self.level is None:
             return None
         radii = conformal_band.radii(self.band)
@@ -293,10 +293,10 @@ class Node(ABC):
 def keep_errors(
     nodes: Sequence[Node], points: Array, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int
 ) -> None:
-    """Have nodes keep their errors in some rounds from the first on.
+    """Store the errors of nodes in some rounds from the first on.
 
     ``points`` (V, T, n, p), ``predicted`` and ``targets``, both (V, T, b, C), hold samples, predictions before the
-    steps and targets, of which there are as many as ``samples`` (T, V) says.
+    steps, and targets; ``samples`` (T, V) holds the numbers of samples.
     """
     learned, room = slice(first, first + rounds), np.arange(targets.shape[2])
     for i, node in enumerate(nodes):
@@ -309,10 +309,10 @@ def keep_errors(
 def follow_bands(
     nodes: Sequence[Node], predicted: Array, targets: Array, samples: Integers, first: int, rounds: int
 ) -> None:
-    """Have nodes adapt their bands to some rounds from the first on.
+    """Adapt the nodes' bands to some rounds from the first on.
 
-    ``predicted`` and ``targets``, both (V, T, b, C), hold the predictions before the steps, and the targets, at as many
-    samples as ``samples`` (T, V) says.
+    ``predicted`` and ``targets``, both (V, T, b, C), hold the predictions before the steps, and the targets;
+    ``samples`` (T, V) holds the numbers of samples.
     """
     pool = nodes[0].pool
     if pool is not None:
@@ -328,7 +328,7 @@ def follow_bands(
 
 
 def _or_lower(table: str, part: object) -> str:
-    """Go on with "lower ..." by the keys that make a part pull harder."""
+    """Continue "lower ..." with the keys that strengthen a part's pull."""
     return "".join(
         f" or {table}.{key} = {value:g}" if value < math.inf else f", or set {table}.{key}"
         for key, value in strengths_of(part).items()
@@ -337,7 +337,7 @@ def _or_lower(table: str, part: object) -> str:
 
 @cached_njit
 def _largest(values: ReadOnly) -> float:
-    """Compute ``max |values|``; NaN if any value is."""
+    """Compute ``max |values|``; NaN if any value is NaN."""
     largest = 0.0
     for value in values.flat:
         magnitude = abs(value)
@@ -348,14 +348,14 @@ def _largest(values: ReadOnly) -> float:
     return largest
 
 
-# A node's last errors before its steps, from which noise that varies with the input is learned.
+# A node's last errors before its steps, for learning noise that varies with the input.
 
 MOST_ERRORS = 500
 """The number of errors kept; the fit to them, at each evaluation, takes some milliseconds."""
 
 
 class ProgressiveErrors:
-    """The last errors of a node before it learned from a sample, with the inputs.
+    """The last errors of a node before its steps, with the inputs.
 
     Parameters
     ----------
@@ -380,17 +380,17 @@ class ProgressiveErrors:
     def newest(self) -> tuple[Array, Array]:
         """Return points (n, p) and errors (n, C) of the newest half of all samples.
 
-        Older errors are those of a function that had learned from few samples.
+        Older errors belong to a function learned from few samples.
         """
         kept = self.rows[max(0, len(self.rows) - (self.seen + 1) // 2) :]
         return np.ascontiguousarray(kept[:, : self._inputs]), np.ascontiguousarray(kept[:, self._inputs :])
 
 
-# Samples that a node has drawn before it learns from them.
+# Samples drawn before the steps on them.
 
 
 class Ahead:
-    """Samples drawn ahead, followed by further ones of their source."""
+    """Samples drawn ahead, followed by further samples of their source."""
 
     def __init__(self, points: Array, targets: Array, source: Draws) -> None:
         self.source = source
@@ -398,11 +398,11 @@ class Ahead:
 
     @property
     def left(self) -> tuple[Array, Array]:
-        """The samples drawn ahead that are left: points (n, p) and targets (n, q)."""
+        """The remaining samples drawn ahead: points (n, p) and targets (n, q)."""
         return self._points, self._targets
 
     def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the next points (b, p) with their targets (b, q); fewer when the data is used up."""
+        """Return the next points (b, p) with their targets (b, q); fewer at the end of the data."""
         points, targets = self._points[:count], self._targets[:count]
         self._points, self._targets = self._points[count:], self._targets[count:]
         more = self.source.draw(count - len(points))

@@ -1,7 +1,7 @@
-"""One pass of a learner over samples: in compiled code from end to end where its parts allow, step by step elsewhere.
+"""A pass of a learner over samples, in compiled code if its parts are compiled, otherwise step by step.
 
-With small dictionaries a step costs less than the calls it is made of. The compiled pass calls the very functions that
-the single steps call, in the same order, so that both give the same bits.
+With small dictionaries a step costs less than its function calls. The compiled pass calls the same functions in the
+same order as single steps, so both give the same bits.
 """
 
 from functools import cached_property
@@ -37,24 +37,24 @@ from kernelswarm.protocols.core.compiling import njit_no_refcount
 LONG_LOOPS = True
 
 DIVERGED = 1e300
-"""A squared gradient of this size means that the function grows without bound: targets are at most 1e100."""
+"""The squared gradient at which a function is considered to grow without bound: targets are at most 1e100."""
 
 DONE, PAUSED, GRADIENT_GROWS = range(3)
-"""Why steps end. PAUSED: the state needs maintenance or room."""
+"""Reasons for the end of steps. PAUSED: the state needs maintenance or room."""
 
 
 def learn(learner: Learner, state: Any, points: Array, targets: Array) -> Array:
-    """Learn from samples in their order, ``batch_size`` at a time, as single steps without a coupling would.
+    """Learn from samples in order, in batches of ``batch_size``, like single steps without a coupling.
 
     Parameters
     ----------
     learner : Learner
         Any local learner.
     state : object
-        Its state, advanced in place.
+        The learner's state, updated in place.
     points, targets : Array
-        The samples, (n, p) and (n, q), numbers of any kind; the last mini-batch may be smaller, and its step is as much
-        smaller.
+        The samples, (n, p) and (n, q), of any numeric type; the last mini-batch may be smaller, with a proportionally
+        smaller step.
 
     Returns
     -------
@@ -64,15 +64,15 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> Array:
     Raises
     ------
     ValueError
-        When the samples are not as many points as targets, in two dimensions each.
+        The numbers of points and targets differ, or one of them is not two-dimensional.
     FloatingPointError
-        When the gradient grows without bound; the state is that before the step.
+        The gradient grows without bound; the state remains as before the step.
     """
     return Pass(learner).learn(state, points, targets)
 
 
 class LookedUp(NamedTuple):
-    """A learner's compiled form, the addresses that its steps call, and its loss's numbers."""
+    """A learner's compiled form, the addresses called by its steps, and its loss's numbers."""
 
     form: CompiledLearner
     functions: Integers
@@ -81,7 +81,7 @@ class LookedUp(NamedTuple):
 
 
 class Pass:
-    """The arguments of a learner's passes that are the same for all samples, looked up once.
+    """The arguments of a learner's passes that do not depend on the samples.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Pass:
         self.learner = learner
 
     def __reduce__(self) -> tuple[type[Self], tuple[Learner]]:
-        """Return the components of a copy, without addresses of functions, which another process cannot call."""
+        """Return the components of a copy, without addresses of functions, which are invalid in other processes."""
         return type(self), (self.learner,)
 
     @cached_property
@@ -106,7 +106,7 @@ class Pass:
         return LookedUp(form, array_of(addresses_of(form, loss)), array_of(form.tools), loss.numbers)
 
     def learn(self, state: Any, points: Array, targets: Array) -> Array:
-        """Learn from samples in their order and return f at each before its step, as :func:`learn` does."""
+        """Learn from samples in order and return f at each sample before its step, like :func:`learn`."""
         learner, points, targets = self.learner, _plain("points", points), _plain("targets", targets)
         if len(points) != len(targets):
             raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
@@ -128,7 +128,7 @@ class Pass:
         return values
 
     def _compiled_steps(self, found: LookedUp, state: Any, points: Array, targets: Array, values: Array) -> int:
-        """Take compiled steps until one needs room or maintenance, and fill in ``values`` up to there.
+        """Take compiled steps until one needs room or maintenance, and fill in ``values`` for them.
 
         Returns the number of samples used.
         """
@@ -171,7 +171,7 @@ class Pass:
 
 
 def _plain(name: str, values: Array) -> Array:
-    # Read-only arrays, other strides and other kinds of numbers would each make numba compile another version.
+    # For read-only arrays, other strides or other number types, numba would compile further versions.
     plain: Array = values
     if not (type(values) is np.ndarray and values.dtype == np.float64 and values.flags.carray):
         plain = np.require(values, np.float64, ["C", "W", "A"])
@@ -181,7 +181,7 @@ def _plain(name: str, values: Array) -> Array:
 
 
 def obstacle(learner: Learner) -> str | None:
-    """Return the part that keeps a learner out of compiled steps, or None."""
+    """Return the part that prevents compiled steps of a learner, or None."""
     try:
         handed_over(learner, "learner")
     except NotCompiledError as cause:
@@ -189,7 +189,7 @@ def obstacle(learner: Learner) -> str | None:
     return None
 
 
-# Python calls it for each sample that comes singly: to take named tuples apart there would cost 5 of 19 microseconds.
+# Python calls it for each single sample: unpacking named tuples there would cost 5 of 19 microseconds.
 @njit_no_refcount
 def _steps(
     functions: Integers,

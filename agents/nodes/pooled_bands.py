@@ -1,16 +1,16 @@
-"""Conformal bands that neighbours keep together, by messages of two numbers for each output and round.
+"""Conformal bands that neighbours pool, with messages of two numbers per output and round.
 
-Each node sends its s_i and u_i of :mod:`kernelswarm.agents.nodes.conformal_band`. With Metropolis weights w_ij, all
-nodes at once, a round begins with
+Each node sends its s_i and u_i of :mod:`kernelswarm.agents.nodes.conformal_band`. With Metropolis weights w_ij, at all
+nodes simultaneously, a round starts with
 
     s_i <- s_i + sum_j w_ij (s_j - s_i)        u_i <- u_i + sum_j w_ij (u_j - u_i)
 
-and goes on with own scores as alone. The weights are the same in both directions, so that the mean of all u_i moves by
-the nodes' errors only: as alone, and with as many samples as the network has. What nodes do not share stays their own:
-the band is ``f(x) +- s_i r_i exp(u_i + d_i)``. r_i is the mean of own scores over s_i, and 1 while it differs from that
-by less than two standard errors. Own scores count in s_i as ``score / r_i``. d_i takes a tenth of each step of u_i and
-is never averaged, so that a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``. Until a
-neighbour's have been received r_i is 1 and d_i is 0: the band is the node's own.
+and continues with own scores as for a single node. The weights are symmetric, so the mean of all u_i changes only by
+the nodes' errors: as for a single node, but with as many samples as the network has. The band is
+``f(x) +- s_i r_i exp(u_i + d_i)``, where r_i and d_i are not shared. r_i is the mean of own scores over s_i, or 1 while
+this mean differs from 1 by less than two standard errors. Own scores enter s_i as ``score / r_i``. d_i takes a tenth of
+each step of u_i and is never averaged, so a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``.
+Until a message of a neighbour arrives, r_i is 1 and d_i is 0: the band is the node's own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kernelswarm.protocols.links.realization import LOST, Conditions, Realizatio
 LONG_LOOPS = True
 
 NUMBERS = 2
-"""The numbers that a node sends for each output: s_i and u_i, with s_i = 0 before its first sample."""
+"""The number of values that a node sends per output: s_i and u_i, with s_i = 0 before its first sample."""
 
 
 class PoolMember(NamedTuple):
@@ -40,15 +40,15 @@ class PoolMember(NamedTuple):
     Attributes
     ----------
     node : int
-        Its label.
+        The node's label.
     neighbors : tuple of int
-        Its neighbours' labels, sorted.
+        The neighbours' labels, sorted.
     weights : Array
         The weight of each neighbour, (deg,).
     distinct : float
-        The number of its different samples.
+        The number of the node's different samples.
     neighborhood : Neighborhood or None
-        The attributes of its edges, on unreliable links or clocks.
+        The attributes of the node's edges, on unreliable links or clocks.
     """
 
     node: int
@@ -68,7 +68,7 @@ class PooledBands:
     outputs : int
         C.
     level : float
-        The share of targets that should lie inside.
+        The nominal share of targets inside.
     """
 
     def __init__(self, members: Sequence[PoolMember], outputs: int, level: float) -> None:
@@ -91,33 +91,33 @@ class PooledBands:
         return np.ascontiguousarray(self.bands[list(places), :, : LOGARITHM + 1])
 
     def receive(self, messages: Mapping[int, Array]) -> None:
-        """Take the last messages of nodes in other processes, (C, 2) by label."""
+        """Store the last messages of nodes in other processes, (C, 2) by label."""
         for node, message in messages.items():
             if node in self._places:
                 self._messages[self._places[node]] = message
 
     def counted(self) -> list[int]:
-        """Return how many numbers each node has sent since this was last asked."""
+        """Return how many numbers each node has sent since the last call."""
         found: list[int] = self._sent.tolist()
         self._sent[:] = 0
         return found
 
     def average(self) -> None:
-        """Begin a round: average the s and u that all nodes have sent."""
+        """Start a round by averaging the s and u sent by all nodes."""
         average(self.bands, self._messages, self._start, self._other, self._weights, self._sent)
 
     def arrays(self, node: int) -> dict[str, AnyArray]:
-        """Return the messages of a node's neighbours, for a snapshot: none on ideal links."""
+        """Return the messages of a node's neighbours for a snapshot; empty on ideal links."""
         return {}
 
     def take_over(self, node: int, arrays: Mapping[str, AnyArray]) -> None:
-        """Set the messages of a node's neighbours to a result of :meth:`arrays`."""
+        """Restore the messages of a node's neighbours from :meth:`arrays`."""
 
     def follow(self, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int) -> None:
         """Adapt the bands to some rounds.
 
-        ``predicted`` and ``targets``, both (V, T, b, C), are predictions before the steps and targets, at
-        ``samples`` (T, V) samples. In more than one round no node receives from another process.
+        ``predicted`` and ``targets``, both (V, T, b, C), are predictions before the steps and targets, for
+        ``samples`` (T, V) samples. If ``rounds`` exceeds 1, no node receives from another process.
         """
         network = self.bands, self._messages, self._start, self._other, self._weights, self._sent
         _follow(*network, predicted, targets, samples, self._level, self._new, first, rounds)
@@ -127,20 +127,20 @@ class PooledBands:
 def average(
     bands: Array, messages: Array, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly, sent: Integers
 ) -> None:
-    """Send all nodes' s and u, and average them.
+    """Send and average all nodes' s and u.
 
     Parameters
     ----------
     bands : Array
         (V, C, 12), changed.
     messages : Array
-        (V + outside, C, 2); the first V are filled here.
+        (V + outside, C, 2); the first V are filled.
     start, other : Array
-        (V + 1,) and (E,), the places of each node's neighbours in a row.
+        (V + 1,) and (E,), the indices of each node's neighbours, concatenated.
     weights : Array
         (E,).
     sent : Array
-        (V,), the numbers that each node has sent to its neighbours; increased.
+        (V,), the numbers sent by each node to its neighbours; increased.
     """
     nodes, outputs, _ = bands.shape
     for i in range(nodes):
@@ -153,7 +153,8 @@ def average(
 
 @cached_njit
 def mix(bands: Array, messages: ReadOnly, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly) -> None:
-    """Average s and u with the neighbours', all nodes at once; ``messages``, (V + ..., C, 2), has the own first."""
+    """Average s and u with the neighbours' at all nodes simultaneously; ``messages``, (V + ..., C, 2), begins with own
+    messages."""
     nodes, outputs, _ = bands.shape
     for i in range(nodes):
         for c in range(outputs):
@@ -164,7 +165,7 @@ def mix(bands: Array, messages: ReadOnly, start: ReadOnlyIntegers, other: ReadOn
                     scale += weights[e] * (messages[other[e], c, 0] - messages[i, c, 0])
                     logarithm += weights[e] * (messages[other[e], c, 1] - messages[i, c, 1])
             if counted > 0.0:
-                share = counted if silent else 1.0  # a node without samples takes the mean of those with some
+                share = counted if silent else 1.0  # a node without samples takes its neighbours' weighted mean
                 bands[i, c, SCALE] += scale / share
                 bands[i, c, LOGARITHM] += logarithm / share
             if counted > 0.0 or bands[i, c, AGREED_SCALE] > 0.0:
@@ -195,55 +196,54 @@ def _follow(
                 follow(bands[i], predicted[i, t, :count], targets[i, t, :count], level, new[i], 1)
 
 
-# Conformal bands that neighbours keep together over links, and by clocks, that are not ideal.
+# Pooled conformal bands on links and clocks that are not ideal.
 #
-# A node sends s_j and u_j of :mod:`kernelswarm.agents.nodes.pooled_bands` in each round in which it is awake, over
-# each edge
-# that is there, and links lose and delay them as the message of that round. A node that is awake takes of each
-# neighbour the newest that has come, once, where it is newer than the last it took and no older than ``max_age``:
+# In each round in which it is awake, a node sends s_j and u_j of :mod:`kernelswarm.agents.nodes.pooled_bands` over each
+# present edge, and links lose and delay them like the other message of that round. From each neighbour, an awake node
+# uses the newest arrived message, once, if it is newer than the last used one and no older than ``max_age``:
 #
 #     s_i <- s_i + sum_j w_ij / (1 + a_j) (s_j - s_i)        u_i <- u_i + sum_j w_ij / (1 + a_j) (u_j - u_i)
 #
-# a_j counts the rounds that node i has completed since it was sent, beyond that of ideal links. What is missing is left
-# out, so that with nothing lost or late these are the averages of ideal links. What is late counts less, since it holds
-# a node to the past: at an age of a for all, common errors move u by a share of 1 / (1 + a / (1 + a)) of a step at
-# least, and by 1 / (1 + a) where late ones count as others.
+# a_j is the number of rounds that node i has completed since the message was sent, minus the number on ideal links.
+# Missing messages are left out, so without losses and delays these are the averages on ideal links. Late messages have
+# smaller weights, since they hold a node to the past: if all have age a, common errors move u by a share of at least
+# 1 / (1 + a / (1 + a)) of a step, and of 1 / (1 + a) with full weights.
 #
-# The mean of all u_i does not only move by the nodes' own errors any more: one end of an edge may receive where the
-# other does not. d_i does, whatever is received: a node's own share outside differs from 1 - level by ``d_T / (g T /
-# 10)``. A node that has never received from a neighbour has its own band.
+# The mean of all u_i does not change only by the nodes' own errors, since one end of an edge may receive while the
+# other does not. d_i does, whatever is received: a node's own share outside differs from 1 - level by
+# ``d_T / (g T / 10)``. A node that has never received from a neighbour has its own band.
 
 
 NOTHING = -1
-"""In place of a round: nothing arrives, or nothing was sent."""
+"""In place of a round: no message arrives, or none was sent."""
 
 
 class BandMail(NamedTuple):
-    """Messages on E directed edges, on their way or arrived, in slots of the rounds in which they were sent."""
+    """Messages on E directed edges, on their way or arrived, in slots by the rounds in which they were sent."""
 
     messages: Array  # (slots, E, C, 2)
-    due: Integers  # (slots, E) the round in which it arrives, or NOTHING
-    rounds_before: Integers  # (slots, E) rounds that the receiver had completed when it was sent
-    used: Integers  # (E,) the round of the newest that has counted, or NOTHING
+    due: Integers  # (slots, E) the round of arrival, or NOTHING
+    rounds_before: Integers  # (slots, E) rounds that the receiver had completed when the message was sent
+    used: Integers  # (E,) the round of the newest used message, or NOTHING
     rounds: Integers  # (V,) the rounds that each node has completed
-    sending: Integers  # (V,) the neighbours to which each sends at the end of the last round
+    sending: Integers  # (V,) the number of neighbours to which each node sends at the end of the last round
 
 
 class Edges(NamedTuple):
-    """The directed edges on which V nodes receive, and the places of their ends in the realization."""
+    """The directed edges on which V nodes receive, and the indices of their ends in the realization."""
 
     start: Integers  # (V + 1,)
-    other: Integers  # (E,) the senders' places among the messages
+    other: Integers  # (E,) the senders' indices among the messages
     weights: Array  # (E,)
     asks: Booleans  # (E,) whether the receiver asks the sender
     asked: Booleans  # (E,) whether the sender asks the receiver
-    back: Integers  # (E,) the place of the opposite edge in the realization
-    senders: Integers  # (E,) the senders' places in the realization
-    own: Integers  # (V,) the receivers' places in the realization
+    back: Integers  # (E,) the index of the opposite edge in the realization
+    senders: Integers  # (E,) the senders' indices in the realization
+    own: Integers  # (V,) the receivers' indices in the realization
 
 
 class Rounds(NamedTuple):
-    """The realization of some rounds: the nodes awake, and the arrival of messages."""
+    """The realization of some rounds: the awake nodes, and the arrival of messages."""
 
     awake: Booleans  # (nodes, rounds)
     deliveries: Integers  # (edges, rounds)
@@ -253,7 +253,7 @@ class Rounds(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The steps of nodes that are awake: predictions before each step, and targets."""
+    """The steps of awake nodes: predictions before each step, and targets."""
 
     predicted: ReadOnly  # (V, T, b, C)
     targets: ReadOnly  # (V, T, b, C)
@@ -271,7 +271,7 @@ class UnreliablePooledBands(PooledBands):
     outputs : int
         C.
     level : float
-        The share of targets that should lie inside.
+        The nominal share of targets inside.
     conditions : Conditions
         Links and clock.
     priming : int
@@ -319,21 +319,21 @@ class UnreliablePooledBands(PooledBands):
         self._no_steps = Steps(nothing, nothing, counts, np.zeros(len(members), dtype=np.int64))
 
     def average(self) -> None:
-        """Begin a round: send the s and u of the end of the last one, and average the arrived ones."""
+        """Start a round: send the s and u of the end of the last round, and average the arrived ones."""
         self._run_rounds(1, self._no_steps, follows=False)
 
     def follow_steps(
         self, predicted: Array, targets: Array, samples: Integers, reached: ReadOnlyIntegers, rounds: int
     ) -> None:
-        """Run some rounds, in which nodes that are awake take one step each.
+        """Run some rounds, in each of which awake nodes take one step.
 
-        ``predicted`` and ``targets``, (V, T, b, C), are predictions before the steps and targets, at ``samples`` (T, V)
-        samples. The next step of each node is ``reached`` (V,).
+        ``predicted`` and ``targets``, (V, T, b, C), are predictions before the steps and targets, for ``samples`` (T,
+        V) samples. The next step of each node is ``reached`` (V,).
         """
         self._run_rounds(rounds, Steps(predicted, targets, samples, np.array(reached)), follows=True)
 
     def arrays(self, node: int) -> dict[str, AnyArray]:
-        """Return the messages that a node has received, and those on their way to it."""
+        """Return the messages that a node has received, and the messages on their way to it."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         return {
@@ -345,7 +345,7 @@ class UnreliablePooledBands(PooledBands):
         }
 
     def take_over(self, node: int, arrays: Mapping[str, AnyArray]) -> None:
-        """Set the messages to a node to a result of :meth:`arrays`."""
+        """Restore the messages to a node from :meth:`arrays`."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         self._now, mail.rounds[i], mail.sending[i] = arrays["pooled.now"].tolist()
@@ -353,7 +353,7 @@ class UnreliablePooledBands(PooledBands):
         mail.rounds_before[:, edges], mail.used[edges] = arrays["pooled.rounds_before"], arrays["pooled.used"]
 
     def _looked(self, now: int) -> tuple[Rounds, int]:
-        """Return the realization from round ``now`` on, and the place of that round in it."""
+        """Return the realization from round ``now`` on, and the index of that round in it."""
         known, (nodes, edges) = self._realization, (len(self._places), len(self._realization.deliveries))
         if now < self._priming:
             there = np.ones((nodes, 1), dtype=np.bool_), np.zeros((edges, 1), dtype=np.int64)
@@ -394,7 +394,7 @@ def _flags(each: Sequence[tuple[tuple[bool, ...], PoolMember]]) -> Booleans:
 
 
 def _facts(members: Sequence[PoolMember], known: Sequence[Neighborhood]) -> EdgeFacts:
-    """Return the directed edges on which nodes receive, and behind them those on which others receive from them."""
+    """Return the directed edges on which nodes receive, followed by the edges to other processes."""
     inside = {member.node for member in members}
     ends = [(other, member.node) for member in members for other in member.neighbors]
     attributes = [edge for one, member in zip(known, members, strict=True) for edge in one.edges[: _degree(member)]]
@@ -437,7 +437,7 @@ def _run_rounds(
     level: float,
     new: ReadOnly,
 ) -> None:
-    """Run some rounds: send, receive, average and, with ``follows``, adapt the bands of nodes awake to their steps."""
+    """Run some rounds: send, receive, average and, with ``follows``, adapt the bands of awake nodes to their steps."""
     predicted, targets, samples, reached = steps
     for t in range(rounds):
         _send(bands, messages, sent, edges, mail, first + t)
@@ -455,7 +455,7 @@ def _run_rounds(
 
 @cached_njit
 def _send(bands: ReadOnly, messages: Array, sent: Integers, edges: Edges, mail: BandMail, now: int) -> None:
-    """Put what the senders knew at the end of the last round into its messages, and count them."""
+    """Write the senders' s and u at the end of the last round into its messages, and count them."""
     nodes, outputs, _ = bands.shape
     slot = (now - 1) % len(mail.due)
     for i in range(nodes):
@@ -481,7 +481,7 @@ def _receive(
     place: int,
     now: int,
 ) -> None:
-    """Find the newest message of each neighbour for each node that is awake, and its weight."""
+    """Find the newest message of each neighbour of each awake node, and its weight."""
     nodes, slots = len(bands), len(mail.due)
     for i in range(nodes):
         received[i, :, 0], received[i, :, 1] = bands[i, :, SCALE], bands[i, :, LOGARITHM]
@@ -506,7 +506,7 @@ def _receive(
 
 @cached_njit
 def _dispatch(edges: Edges, mail: BandMail, happened: Rounds, place: int, now: int) -> None:
-    """Find the arrival of each message sent at the end of a round; NOTHING for lost ones."""
+    """Compute the arrival of each message sent at the end of a round; NOTHING for lost messages."""
     slot = now % len(mail.due)
     for i in range(len(mail.rounds)):
         mail.sending[i] = 0

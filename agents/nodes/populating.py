@@ -1,4 +1,4 @@
-"""Which arrays agents move into."""
+"""The choice of the arrays into which agents are moved."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def _in_plain_python(rule: AnyRule) -> str | None:
 
 
 def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
-    """Return the name of a part in plain Python that compiled rounds call, or None."""
+    """Return the name of a part in plain Python that is called in compiled rounds, or None."""
     for asked in (rule, *(rule.members if fulfils(rule, StackedRule) else ())):
         cause = _in_plain_python(asked)
         if cause is not None:

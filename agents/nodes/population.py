@@ -1,8 +1,6 @@
-"""Many agents held in arrays, so that whole rounds run in compiled code: the fast way to compute what the agents
-define.
+"""Agents held in arrays, so that whole rounds run in compiled code.
 
-The agents remain what they are: their functions become views of the arrays, and before anybody looks at them they are
-settled, brought up to date.
+The agents' functions become views of the arrays; before the agents are read, they are updated from the arrays.
 """
 
 from collections.abc import Sequence
@@ -62,17 +60,17 @@ from kernelswarm.protocols.core.addresses import NONE
 from kernelswarm.protocols.replay import replay_of
 
 FIRST_POINTS = 8
-"""The dictionary points of each node for which arrays have room at first, beside a step's points."""
+"""Minimum room for dictionary points of each node at first, in addition to a step's points."""
 
 UNUSED = 2**20
-"""Numbers, 8 MB, that may always lie unused so that all states have room for the same number of points."""
+"""Numbers, 8 MB, that may be unused so that all states have room for the same number of points."""
 
 UNUSED_TIMES = 4
-"""The unused numbers allowed in large networks, as a multiple of the used ones."""
+"""In large networks, the allowed unused numbers as a multiple of the used ones."""
 
 
 class Population:
-    """Agents in arrays, which run their rounds together.
+    """Agents in arrays that run their rounds together.
 
     Parameters
     ----------
@@ -81,13 +79,13 @@ class Population:
     """
 
     answers = True
-    """Whether nodes answer their neighbours one by one."""
+    """Whether nodes answer each neighbour individually."""
     _at_first, _growth = FIRST_POINTS, 3
-    """The points for which a state has room at least, beside a step's, and in how many halves of its order it grows."""
+    """Minimum room of a state, in points in addition to a step's, and the room of grown states in halves of order."""
     completed = 0
-    """The rounds completed by the last call of :meth:`run`, also where that has raised."""
+    """The rounds completed by the last call of :meth:`run`, even if it raised."""
     predicted: Array
-    """f at the samples of each round before the step on them, filled by rounds where it has room."""
+    """f at the samples of each round before the step on them, filled by rounds unless it is empty."""
 
     def __init__(self, agents: Sequence[Agent]) -> None:
         self.agents, self.now = agents, agents[0].now
@@ -112,7 +110,7 @@ class Population:
         self._open(self.batch_sizes + replay_of(rule).most)
 
     def _open(self, sent: Integers) -> None:
-        """Make all arrays that the kind of links decides, where nodes send up to so many points, (V + outside,)."""
+        """Make the arrays that depend on the kind of links; nodes send up to ``sent`` points, (V + outside,)."""
         agents = self.agents
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
         self.batches = drawing.in_flight(agents, self.places, self._outside, self.batch_sizes, self.room)
@@ -122,12 +120,12 @@ class Population:
         self._received = nothing_received(agents, self.links, len(self.places))
         self._products = np.zeros((len(agents), 2))
         self._make_room()
-        self._at = self._counted = 0  # the next round's samples, and the first not counted yet
+        self._at = self._counted = 0  # the round of the next samples, and the first uncounted round
         self._since_sync = np.zeros((3, len(self.places)), dtype=np.int64)  # samples, rounds with any, points sent
         self._answer()
 
     def flight(self) -> Flight:
-        """Return the messages sent last, with room for those received next."""
+        """Return the messages sent last, with room for the next received messages."""
         points, received, edges = self.batches.points[:, self._at + 1], self._received, len(self.links.other)
         values, answers, row_sums, answer_row_sums, duals, variances, answer_variances = received
         sent = points, values, answers, row_sums, answer_row_sums, duals[:edges], duals
@@ -140,12 +138,12 @@ class Population:
         Raises
         ------
         DivergenceError
-            When a node's iteration grows without bound.
+            A node's iteration grows without bound.
         """
         run_by_turns(self, rounds)
 
     def take(self, left: int) -> tuple[int, int, int, float]:
-        """Run up to so many rounds; returns as :func:`run_rounds`."""
+        """Run at most ``left`` rounds; returns as :func:`run_rounds`."""
         if self._at >= self.batches.points.shape[1] - 2:
             self.load(self.draw(self.agents, left))
         found = self._run_rounds(self._at, min(left, self.batches.points.shape[1] - 2 - self._at))
@@ -157,7 +155,7 @@ class Population:
         return found
 
     def pause(self, left: int) -> None:
-        """Do the maintenance that states ask for, and give them more room."""
+        """Do the maintenance that states request, and enlarge them."""
         self._maintain()
 
     def begin_anew(self) -> None:
@@ -173,7 +171,7 @@ class Population:
         agent.check_stability(float(self._work.rates[0]), curvature)
 
     def _answer(self) -> None:
-        """Evaluate the functions at the points in flight, as at the end of the round before."""
+        """Evaluate the functions at the points in flight, as at the end of the previous round."""
         self._run_rounds(self._at - 1, 1, learned=True)
 
     def _run_rounds(self, first: int, count: int, learned: bool = False) -> tuple[int, int, int, float]:
@@ -229,7 +227,7 @@ class Population:
 
     @property
     def outcomes(self) -> tuple[Array, Integers]:
-        """The targets, (V, T, b, q), of the samples in flight and drawn ahead, and their numbers, (T, V)."""
+        """The targets, (V, T, b, q), of samples in flight and drawn ahead, and the numbers of samples, (T, V)."""
         return self.batches.targets, self.batches.samples
 
     def sync(self) -> None:
@@ -249,7 +247,7 @@ class Population:
         self._since_sync[:] = 0
 
     def _sync_links(self, i: int) -> None:
-        """Bring a node's sums of constraint values and its links' state up to date."""
+        """Update a node's sums of constraint values and its link state."""
         agent, edges, rows = self.agents[i], edges_at(self.links, i), self._coupling.rows
         agent.tally.constraint_values = self._sums.constraint_values[edges].copy()
         agent.tally.violation = self._sums.violation[edges].copy()
@@ -258,7 +256,7 @@ class Population:
         agent.links = self._rule_form.unpack(agent.links, matrix)
 
     def _count(self) -> None:
-        """Count the samples that nodes have learned from, in how many rounds, and the points that all have sent."""
+        """Count the samples of the nodes' steps, the rounds with samples, and the points that all nodes sent."""
         learned, self._counted = slice(self._counted, self._at), self._at
         samples, nodes = self.batches.samples[learned], len(self.agents)
         self._since_sync[0, :nodes] += samples.sum(axis=0)
@@ -266,11 +264,11 @@ class Population:
         self._since_sync[2] += self.batches.sent[learned].sum(axis=0)
 
     def restart_sums(self) -> None:
-        """Begin new sums after a report."""
+        """Start new sums after a report."""
         self._sums = sums_of(self.agents, len(self.links.other))
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Hand the samples in flight back to the agents, after :meth:`sync`; returns those drawn ahead, by agent."""
+        """Store the samples in flight in the agents, after :meth:`sync`; returns those drawn ahead, by agent."""
         return drawing.hand_over(self.agents, self.places, self.batches.since(self._at))
 
     def draw(self, agents: Sequence[Node], rounds: int) -> drawing.Drawn:
@@ -279,7 +277,7 @@ class Population:
         return drawing.draw_rounds(agents, drawing.ahead(rounds, self.now - PRIMING, agents), self.room, columns)
 
     def load(self, drawn: drawing.Drawn, beside: "Population | None" = None) -> None:
-        """Take over samples behind those in flight; of one ``beside``, which learns from the same, where they fit."""
+        """Append samples to those in flight; shares the arrays of ``beside``, with the same samples, if they fit."""
         self._count()
         batches = None if beside is None else beside.batches
         if batches is None or batches.points.shape[::2] != self.batches.points.shape[::2]:
@@ -288,12 +286,12 @@ class Population:
         kept = (*self.outcomes[0].shape[:3], self.agents[0].outputs)
         self.predicted = np.zeros(kept) if self._banded or self._errs else NOT_KEPT
         stepped, rounds = self._steps - self._synced, batches.points.shape[1] - 1
-        samples = None if self.symmetric or len(self._buffers.keys) else batches.samples  # all that steps are on
+        samples = None if self.symmetric or len(self._buffers.keys) else batches.samples  # the points of all steps
         self._step_sizes = sizes_ahead(self.agents, self._forms, stepped, rounds, samples)
         self._steps[:], self._synced = 0, -stepped
 
     def _maintain(self) -> None:
-        """Do the maintenance that states ask for, and give them more room."""
+        """Do the maintenance that states request, and enlarge them."""
         if (self._repacks | (self._states.counts[:, ROOM] >= self._taken)).all():
             self._look()  # most pauses: no state needs room
             return
@@ -305,30 +303,30 @@ class Population:
             self._answer()
 
     def _make_room(self) -> None:
-        """Move the states, after :meth:`_sync_states`, into arrays of the present capacity, with room for rows."""
-        self._rows = np.zeros((1, 0))  # the rows are evaluated again
+        """Move the states, after :meth:`_sync_states`, into arrays of the present capacity, and make room for rows."""
+        self._rows = np.zeros((1, 0))  # rows are evaluated again
         self._make_states()
         each = zip(self._forms, self.agents, self._capacities(), strict=True)
         columns = np.array([form.columns(agent.state, capacity) for form, agent, capacity in each])
-        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds place repacked states
+        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds place rows of repacked states
         self._row_begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._rows = np.zeros((1, int(self._row_begins[-1])))
         self._make_work(int(columns.max()))
 
     def _make_way(self, learned: bool) -> None:
-        """Within a round, make more room: for states, or, once all nodes have ``learned``, for rows, which are then
+        """Make more room within a round: for states, or, once all nodes have ``learned``, for rows, which are then
         evaluated again."""
         self._sync_states()
         needed = int(self._row_begins[-1])
         if learned and needed > self._rows.size:
-            for room in (0, needed + needed // 4):  # not both the old and the new ones at once
+            for room in (0, needed + needed // 4):  # frees the old rows before the new ones are made
                 self._rows = np.zeros((1, room))
         if not learned or max(self._orders()) > self._spare_scratch.capacity:
             self._make_states()
             self._make_work(self._work.rows.shape[1])
 
     def _make_work(self, columns: int) -> None:
-        """Make the working memory of rounds; states that are not repacked have rows of up to ``columns`` columns."""
+        """Make the working memory of rounds; rows of states that are not repacked have up to ``columns`` columns."""
         widest, sizes = max(columns, self._spare_scratch.capacity), self._step_sizes.shape[2]
         self._work = workspace(self.agents, self.links, self._most, self.room, widest, sizes, ideal=True)
 
@@ -351,7 +349,7 @@ class Population:
         self._scratch = np.zeros(max(most, self._most**2))
 
     def _sync_states(self) -> None:
-        """Bring the agents' states up to date, and do the maintenance that they ask for."""
+        """Update the agents' states, and do the maintenance that they request."""
         stepped, self._synced = (self._steps - self._synced).tolist(), self._steps.copy()
         find_states(self._states, self._laid, self.agents, self._forms)
         for agent, form, counts, steps in zip(self.agents, self._forms, self._states.counts, stepped, strict=True):
@@ -359,7 +357,7 @@ class Population:
         self._look()
 
     def _look(self) -> None:
-        """Maintain the states that ask for it, brought up to date but for their counts of steps."""
+        """Maintain the states that request it; the agents are updated except for their step counts."""
         find_states(self._states, self._laid, self.agents, self._forms)
         look_at(self._states, self.agents, self._forms, self._repacks, self._taken, self._reserves)
 
@@ -367,15 +365,15 @@ class Population:
         return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
 
     def _capacities(self) -> list[int]:
-        """Return the number of points for which each state has room; a step's points depend on the node's degree."""
+        """Return the number of points for which each state has room; it depends on the node's degree."""
         spared = np.maximum(with_spare(self._orders()), FIRST_POINTS)
         found: list[int] = np.where(self._repacks, spared, self._taken + self._reserves).tolist()
         return found
 
     def _wanted_reserves(self, wanted: Integers) -> Integers:
-        """Return the points for which each state gets room beside a step's, (V,), at least ``wanted`` (V,).
+        """Return the room of each state in addition to a step's points, (V,), at least ``wanted`` (V,).
 
-        The same number for all, so that arrays seldom grow, unless much more of them would lie unused than used.
+        It is equal for all states, so that arrays grow rarely, unless the unused numbers would far exceed the used.
         """
         own = np.maximum(wanted, self._at_first)
         alike = np.full(len(own), own.max())
@@ -390,14 +388,14 @@ class Population:
         return own if taken - used > max(UNUSED, UNUSED_TIMES * used) else alike
 
 
-# Agents on unreliable links and clocks, held in arrays.
+# Agents with unreliable links and clocks, held in arrays.
 
 ROOM_AT_FIRST = 16
-"""Dictionary points for which there is room at first beside a step's; doubled when used up."""
+"""Minimum room for dictionary points at first, in addition to a step's points; doubled when used up."""
 
 
 class LossyPopulation(Population):
-    """Agents in arrays whose messages may be late, changed or lost, and that may sleep.
+    """Agents in arrays that may sleep, with messages that may be late, changed or lost.
 
     Parameters
     ----------
@@ -412,10 +410,10 @@ class LossyPopulation(Population):
         agents = self.agents
         first, replays = agents[0], replay_of(agents[0].rule).most > 0
         self._repacks = np.zeros(len(agents), dtype=np.bool_)
-        # A node's own points, as many for each late answer, and the neighbours' points.
+        # A node's own points, as many again for each late answer, and the neighbours' points.
         late = sent[: len(agents)] * np.diff(self.links.start)
         self._taken = drawing.stepped_on(self.links, sent, self.symmetric) + late
-        self._most = max(int(self._taken.max()), self.room)  # the points answered last are evaluated too, for triggers
+        self._most = max(int(self._taken.max()), self.room)  # triggers evaluate at the last answered points too
         self._reserves = self._wanted_reserves(np.array(self._orders()))
         self._make_states()
         layout = MessageLayout(
@@ -437,14 +435,14 @@ class LossyPopulation(Population):
         size, columns = self._kept.targets.shape[2:]
         self._ahead = drawing.Laid.nothing(len(agents), size, first.width, columns)
         self._points, self._outcomes = self._ahead.points, (self._ahead.targets, self._ahead.counts)
-        self._bands_at = self._counts.cursor.tolist()  # the steps that bands have followed
-        self._unfollowed = 0  # the rounds since
+        self._bands_at = self._counts.cursor.tolist()  # the first steps that bands have not followed
+        self._unfollowed = 0  # the rounds since then
         self._make_work(self._columns())
         if self.now:
             self._resume(np.ones(len(agents), dtype=np.bool_), sends=True)
 
     def flight(self) -> Flight:
-        """Return the messages sent last, with room for those received next."""
+        """Return the messages sent last, with room for the next received messages."""
         return self._messages.flight(self.now)
 
     def run(self, rounds: int) -> None:
@@ -453,7 +451,7 @@ class LossyPopulation(Population):
         self._follow_bands()
 
     def take(self, left: int) -> tuple[int, int, int, float]:
-        """Run up to so many rounds; returns as :func:`run_lossy_rounds`."""
+        """Run at most ``left`` rounds; returns as :func:`run_lossy_rounds`."""
         happens, count = self._messages.rounds(self.now, left)
         with AtTurn(self, self._states.turn):
             found: tuple[int, int, int, float] = run_lossy_rounds(
@@ -475,7 +473,7 @@ class LossyPopulation(Population):
         return found
 
     def pause(self, left: int) -> None:
-        """Draw samples where there are no more, do the maintenance that states ask for, and give them more room."""
+        """Draw samples if a node has none left, do the maintenance that states request, and enlarge them."""
         if (self._counts.cursor == len(self._ahead.counts)).any():
             self.load(self.draw(self.agents, left))
         self._maintain()
@@ -494,7 +492,7 @@ class LossyPopulation(Population):
         mail.deliveries[(self.now - 1) % len(mail.points)] = happened.deliveries[:, place]
 
     def _follow_bands(self) -> None:
-        """Adapt bands to the steps since the last call; not at every pause of rounds, which would cost more."""
+        """Adapt bands to the steps since the last call; doing so at every pause would cost more."""
         if not (self._banded or self._errs) or not self._unfollowed:
             return
         known, reached = (self.predicted, *self.outcomes), self._counts.cursor.tolist()
@@ -530,7 +528,7 @@ class LossyPopulation(Population):
 
     @property
     def outcomes(self) -> tuple[Array, Integers]:
-        """The targets, (T, V, b, q), of the samples in flight and drawn ahead, and their numbers, (T, V)."""
+        """The targets, (T, V, b, q), of samples in flight and drawn ahead, and the numbers of samples, (T, V)."""
         return self._outcomes
 
     def sync(self) -> None:
@@ -551,12 +549,12 @@ class LossyPopulation(Population):
         counts.scalars[:], counts.bytes[:] = 0, 0.0
 
     def restart_sums(self) -> None:
-        """Begin new sums after a report."""
+        """Start new sums after a report."""
         super().restart_sums()
         self._counts.constraint_rounds[:] = 0
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Hand all arrays back to the agents, after :meth:`sync`; returns the samples drawn ahead, by agent."""
+        """Store the content of all arrays in the agents, after :meth:`sync`; returns the samples drawn ahead."""
         kept, memory = self._kept, self._kept.points.shape[1]
         self._messages.hand_back(self.now)
         for i, agent in enumerate(self.agents):
@@ -589,7 +587,7 @@ class LossyPopulation(Population):
         return self._ahead.behind(self._counts.cursor.tolist())
 
     def begin_anew(self) -> None:
-        """Reset the nodes that come back in the round to come and have not been reset for it."""
+        """Reset the nodes that return in the next round and are not yet reset for it."""
         kept, now = self._kept, self.now
         back = self._messages.returning(now, kept.following, kept.begun)
         for i in back.tolist():
@@ -645,9 +643,7 @@ class LossyPopulation(Population):
             self._points = np.concatenate([flying, ahead.points])
         self._ahead, self._bands_at = ahead, [0] * len(self.agents)
         self._counts.cursor[:], self._steps[:] = 0, 0
-        alone = (
-            not self.symmetric and not self._exchange.terms.replays
-        )  # steps are on own samples, prompt or late, alone
+        alone = not self.symmetric and not self._exchange.terms.replays  # steps use own samples only, prompt or late
         steps = len(ahead.counts) + 1
         self._step_sizes = sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
@@ -659,7 +655,7 @@ class LossyPopulation(Population):
         self._make_work(self._columns())
 
     def _answer(self) -> None:
-        """Do nothing: rows are kept where they are widened."""
+        """Do nothing: rows keep their values when they are widened."""
 
     def _columns(self) -> int:
         each = zip(self._forms, self.agents, self._capacities(), strict=True)

@@ -1,7 +1,7 @@
-"""How neighbours pull a node in arrays, at its own points, at theirs, and where they answer late, and how far apart
-their answers are.
+"""Pulls of neighbours on a node in arrays, at own points, at neighbours' points and at points with late answers, and
+differences of the answers.
 
-The functions for ideal links and for others have one text: which they are is a constant of theirs.
+The functions for ideal and for other links share their code: the kind of links is a constant.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ from kernelswarm.protocols.coupling import clip_pulls, gather_in, mean_square_di
 
 
 class Answered(NamedTuple):
-    """The neighbours' answers at the points of a node's step, with the node's own row sums there."""
+    """The neighbours' answers at the points of a node's step, and the node's row sums there."""
 
     answers: Array  # (degree, n, C)
     row_sums: Array  # (n,)
@@ -48,13 +48,13 @@ def edges_of(i: int, network: Network) -> Array:
 
 
 def answers_of(ideal: bool) -> Compiled:
-    """Return the function that finds the answers of a node's neighbours, on ideal links or others."""
+    """Return the function that finds the answers of a node's neighbours, on ideal or other links."""
 
     @force_inline
     def answer(i: int, values: Array, network: Network, own: Own, received: Received) -> Answered:
         """Return the answers at the points of node i's step.
 
-        Where no prompt one arrived they are its own ``values`` (n, C), or NaN for a protocol that judges answers.
+        Without a prompt answer they are its own ``values`` (n, C), or NaN for a protocol that judges answers.
         """
         links, work, room, (size, outputs) = network.links, network.work, own.values.shape[1], values.shape
         begin, degree = links.start[i], links.start[i + 1] - links.start[i]
@@ -77,7 +77,7 @@ def answers_of(ideal: bool) -> Compiled:
 
 
 def weighing_of(ideal: bool) -> Compiled:
-    """Return the function that weighs pulls by the age of their answers, on ideal links or others."""
+    """Return the function that weighs pulls by the age of their answers, on ideal or other links."""
 
     @force_inline
     def weigh(
@@ -108,13 +108,13 @@ def weighing_of(ideal: bool) -> Compiled:
 
 
 def teaching_of(ideal: bool) -> Compiled:
-    """Return the function that takes surer neighbours' answers as observations, on ideal links or others."""
+    """Return the function that uses answers with smaller variances as observations, on ideal or other links."""
 
     @force_inline
     def learn_from_surer(
         i: int, samples: int, values: Array, answers: Array, network: Network, own: Own, received: Received
     ) -> None:
-        """Turn surer neighbours' answers into observations, and take them out of the pulls."""
+        """Convert answers with smaller variances to observations, and remove them from the pulls."""
         work, room, (degree, size, outputs) = network.work, own.values.shape[1], answers.shape
         batch_size = own.batch_sizes[i]
         if ideal:
@@ -145,7 +145,7 @@ def teaching_of(ideal: bool) -> Compiled:
 
 
 def pulls_of(ideal: bool) -> Compiled:
-    """Return the function that adds the pull of answers to a node's gradient, on ideal links or others."""
+    """Return the function that adds the pull of answers to a node's gradient, on ideal or other links."""
 
     answer, weigh, learn_from_surer = answers_of(ideal), weighing_of(ideal), teaching_of(ideal)
 
@@ -153,8 +153,8 @@ def pulls_of(ideal: bool) -> Compiled:
     def pull(
         i: int, t: int, rate: float, gathered: Gathered, network: Network, own: Own, received: Received
     ) -> tuple[int, float, float]:
-        """Add the pull of the answers at the points of step ``t``; returns why the step is impossible, the curvature,
-        and the damping of the step."""
+        """Add the pull of the answers at the points of step ``t``; returns DONE or why the step is impossible, the
+        curvature, and the damping of the step."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
         outputs, samples, size = own.values.shape[2], own.samples[t, i], own.sent[t, i]
         degree, kind = links.start[i + 1] - links.start[i], kinds.of[i]
@@ -194,7 +194,7 @@ def pulls_of(ideal: bool) -> Compiled:
 
 @force_inline
 def pull_at_replayed(i: int, t: int, rate: float, part: float, network: Network, own: Own) -> tuple[int, float]:
-    """Fill in the pulls at the points that the node replays; returns why the step is impossible, and the curvature."""
+    """Fill in the pulls at replayed points; returns DONE or why the step is impossible, and the curvature."""
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
     samples, size, outputs = own.samples[t, i], own.sent[t, i], own.values.shape[2]
     batch_size, degree = own.batch_sizes[i], links.start[i + 1] - links.start[i]
@@ -216,7 +216,7 @@ def pull_at_replayed(i: int, t: int, rate: float, part: float, network: Network,
 def pull_late(
     i: int, batch_size: int, rate: float, strength: float, gathered: Gathered, network: Network, received: Received
 ) -> tuple[int, float]:
-    """Fill in the pulls of late answers at the points that they answer; returns why the step is impossible, and the
+    """Fill in the pulls of late answers at the answered points; returns DONE or why the step is impossible, and the
     strength of all pulls."""
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
     lossy = work.lossy
@@ -227,7 +227,7 @@ def pull_late(
         if lossy.earlier_at[d] == ABSENT:
             continue
         size, place = lossy.earlier_sent[d], lossy.answer_at[d]
-        # The array of prompt answers may be overwritten; that of their pulls not, where points are replayed.
+        # The array of prompt answers may be overwritten, but not the array of their pulls if points are replayed.
         answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(lossy.pull, 0, degree, size, outputs)
         bounds, both, weight = (
             table(lossy.bounds, 0, degree, size),
@@ -273,13 +273,13 @@ def pull_late(
 
 
 def pulls_at_neighbors_of(ideal: bool) -> Compiled:
-    """Return the function that fills in the pulls at the neighbours' own points, on ideal links or others."""
+    """Return the function that fills in the pulls at the neighbours' points, on ideal or other links."""
 
     @force_inline
     def pull_at_neighbors(
         i: int, t: int, eta: float, part: float, network: Network, own: Own, received: Received
     ) -> tuple[int, float]:
-        """Fill in the pulls at the neighbours' points; returns why the step is impossible, and the curvature there."""
+        """Fill in pulls at the neighbours' points; returns DONE or why the step is impossible, and the curvature."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         edges = edges_of(i, network)
@@ -334,7 +334,7 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
 
 
 def constraints_of(ideal: bool) -> Compiled:
-    """Return the function that compares a node's values with its neighbours' answers, on ideal links or others."""
+    """Return the function that compares a node's values with its neighbours' answers, on ideal or other links."""
 
     @force_inline
     def compare(
@@ -390,7 +390,7 @@ def constraints_of(ideal: bool) -> Compiled:
                 )
             for compared in (work.constraint_values, work.differences):
                 if np.isnan(compared[d]):
-                    compared[d] = np.inf  # NaN is no answer
+                    compared[d] = np.inf  # NaN would mean a missing answer
             if coupling.compares_losses:
                 work.excess_loss[d] = np.nan
                 if new:

@@ -1,4 +1,4 @@
-"""Messages between agents in arrays: sent, disturbed, delivered and found; the compiled form of an inbox."""
+"""Messages between agents in arrays: disturbing, delivering and finding them; the compiled form of an inbox."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from kernelswarm.protocols.links.realization import LOST
 def receive(
     links: Links, mail: Mail, counts: Counts, symmetric: bool, terms: Terms, awake: Booleans, place: int, now: int
 ) -> None:
-    """Send the messages of the round before over the links, which disturb them, and deliver the due ones."""
+    """Send the messages of the previous round over the links, which disturb them, and deliver the due ones."""
     sent, traffic, slots = now - 1, counts.traffic, mail.points.shape[0]
     slot = sent % slots
     own_priming = sent >= PRIMING
@@ -47,7 +47,7 @@ def receive(
         for j in range(mail.points.shape[1]):
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
             points, own = sent_points(mail, slot, j), own_values(mail, slot, j)
-            if terms.replays:  # replayed points have had their noise, and are only rounded
+            if terms.replays:  # replayed points already have noise, and are only rounded
                 samples = rows_of(points, 0, mail.samples[slot, j])
                 distort(samples, bound_on_points, noise_on_points, quantile, EXACT, first, second, sent, POINTS)
                 distort(points, np.inf, 0.0, quantile, bits, first, second, sent, POINTS)
@@ -76,7 +76,7 @@ def receive(
         if mail.answered[slot, e] == SILENT:
             continue
         previous = mail.previous[slot, links.other[e]]
-        # The receiver does not know the points of these own values: the edge carries them now.
+        # The receiver does not know the points of these own values, so the edge carries them now.
         apart = symmetric and previous >= 0 and mail.last[e] != previous
         mail.carried[slot, e] = previous if apart else sent
         mail.last[e] = sent
@@ -101,7 +101,7 @@ def receive(
 
 @njit_no_refcount
 def misreport_all(links: Links, mail: Mail, symmetric: bool, terms: Terms, slot: int, sent: int) -> None:
-    """Apply the message faults of a round to the values or vectors that faulty nodes have sent."""
+    """Apply the message faults of a round to the values or vectors sent by faulty nodes."""
     start, vectors = terms.fault_start, mail.answers.shape[3] == 0
     for j in range(mail.points.shape[1]):
         rows = terms.faults[start[j] : start[j + 1]]
@@ -120,25 +120,25 @@ def misreport_all(links: Links, mail: Mail, symmetric: bool, terms: Terms, slot:
 
 @inline_always
 def sent_points(mail: Mail, slot: int, j: int) -> Array:
-    """Return the points that node j sends in the message in a slot."""
+    """Return the points of node j's message in a slot."""
     return table_of(mail.points, slot * mail.points.shape[1] + j, mail.sent[slot, j])
 
 
 @inline_always
 def own_values(mail: Mail, slot: int, j: int) -> Array:
-    """Return node j's values in the message in a slot, at the points of its message before."""
+    """Return the values of node j's message in a slot, at the points of its previous message."""
     return table_of(mail.own, slot * mail.own.shape[1] + j, mail.evaluated[slot, j])
 
 
 @inline_always
 def answered_values(mail: Mail, slot: int, e: int) -> Array:
-    """Return the answers on an edge in the message in a slot."""
+    """Return the answers of the message on an edge in a slot."""
     return table_of(mail.answers, slot * mail.answers.shape[1] + e, mail.answered_points[slot, e])
 
 
 @njit_no_refcount
 def coarsen(numbers: Array, bits: int) -> None:
-    """Round row sums up to the numbers that are sent."""
+    """Round row sums up to numbers with few bits, unless messages are exact."""
     if bits != EXACT:
         for k in range(len(numbers)):
             if 0.0 < numbers[k] < np.inf:
@@ -156,7 +156,7 @@ def has_arrived(mail: Mail, e: int, sent: int, slot: int, now: int, reach: int) 
 
 @force_inline
 def newest_arrived(mail: Mail, e: int, now: int, rounds: int, reach: int) -> int:
-    """Return the round of the newest message that has arrived on an edge, of some last rounds, or ABSENT."""
+    """Return the round of the newest message that has arrived on an edge in the last ``rounds`` rounds, or ABSENT."""
     slots = mail.due.shape[0]
     slot = now % slots
     for sent in range(now - 1, max(now - 1 - rounds, -1), -1):
@@ -168,13 +168,13 @@ def newest_arrived(mail: Mail, e: int, now: int, rounds: int, reach: int) -> int
 
 @inline_always
 def before(slot: int, slots: int) -> int:
-    """Return the slot of the round before, without a remainder, which takes as long as a row of kernels."""
+    """Return the slot of the previous round, without a remainder, which takes as long as a row of kernels."""
     return slot - 1 if slot > 0 else slots - 1
 
 
 @inline_always
 def carried_points(mail: Mail, slot: int, e: int, sender: int) -> Array:
-    """Return the points that an edge carries in the message in a slot."""
+    """Return the points carried by an edge in the message in a slot."""
     points = sent_points(mail, slot, sender)
     if mail.carried[slot, e] == mail.previous[slot, sender]:
         points = table_of(mail.before, slot * mail.points.shape[1] + sender, mail.evaluated[slot, sender])
@@ -183,9 +183,9 @@ def carried_points(mail: Mail, slot: int, e: int, sender: int) -> Array:
 
 @force_inline
 def find_answer(mail: Mail, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
-    """Return the round of the newest message whose answer can be used, or ABSENT.
+    """Return the round of the newest message with a usable answer, or ABSENT.
 
-    ``drawn_at`` (M,) are the rounds of the points that the node keeps.
+    ``drawn_at`` (M,) holds the rounds of the points that the node keeps.
     """
     slot = now % mail.due.shape[0]
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
@@ -203,7 +203,7 @@ def find_answer(mail: Mail, terms: Terms, drawn_at: Integers, used: int, e: int,
 
 @force_inline
 def find_values(mail: Mail, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
-    """Return the round of the newest message whose sender's own values can be used, or ABSENT."""
+    """Return the round of the newest message with usable own values of its sender, or ABSENT."""
     slots = mail.due.shape[0]
     slot = now % slots
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
@@ -223,8 +223,8 @@ def find_values(mail: Mail, terms: Terms, used: int, e: int, sender: int, now: i
 
 @force_inline
 def gather_arrived(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> Gathered:
-    """Find the messages for node i's step, and copy its points side by side: its own, those of neighbours whose values
-    have arrived, and its earlier ones with late answers."""
+    """Find the messages for node i's step, and concatenate its points: own points, points of neighbours whose values
+    have arrived, and earlier own points with late answers."""
     links, coupling, work, kept, mail = network.links, network.coupling, network.work, exchange.kept, exchange.mail
     size, begin, lossy, degree = own.sent[0, i], links.start[i], work.lossy, links.start[i + 1] - links.start[i]
     fresh, late, whole = find_answers(i, now, network, exchange)
@@ -265,7 +265,7 @@ def gather_arrived(i: int, now: int, network: Network, own: Own, exchange: Lossy
 
 @force_inline
 def evaluate_further(i: int, taken: int, points: Array, network: Network) -> None:
-    """Copy points behind those of node i's step, and evaluate its function there."""
+    """Append points to node i's step, and evaluate its function there."""
     work, count = network.work, len(points)
     behind = rows_of(work.points, taken, count)
     copy_matrix(points, behind)
@@ -274,8 +274,8 @@ def evaluate_further(i: int, taken: int, points: Array, network: Network) -> Non
 
 @force_inline
 def find_answers(i: int, now: int, network: Network, exchange: LossyExchange) -> tuple[int, int, bool]:
-    """Find the answers for node i's step; returns how many are prompt, how many late, and whether every neighbour has
-    answered."""
+    """Find the answers for node i's step; returns the numbers of prompt and late answers, and whether every neighbour
+    has answered."""
     links, lossy = network.links, network.work.lossy
     mail, kept, _, terms = exchange
     begin, memory, slots, edges = links.start[i], kept.points.shape[1], mail.points.shape[0], mail.answers.shape[1]
@@ -307,7 +307,7 @@ def find_answers(i: int, now: int, network: Network, exchange: LossyExchange) ->
 
 @force_inline
 def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: LossyExchange) -> int:
-    """Find the own values of a node's d-th neighbour, on edge e, to use; returns the round in which they were sent, or
+    """Find usable own values of a node's d-th neighbour, on edge e; returns the round in which they were sent, or
     ABSENT."""
     links, lossy = network.links, network.work.lossy
     mail, kept, _, terms = exchange
@@ -330,10 +330,10 @@ def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: L
 def sum_received_rows(
     i: int, gathered: Gathered, fresh: int, whole: bool, network: Network, own: Own, exchange: LossyExchange
 ) -> None:
-    """Fill in the row sums at the points of node i's step, and its variances where they are sent.
+    """Fill in the row sums at the points of node i's step, and its variances if they are sent.
 
-    The row sums that were sent hold where the step is on the same points, with ``fresh`` prompt answers; else the
-    node computes its own.
+    The sent row sums are used if the step is on the same points (``whole``); otherwise the node computes row sums with
+    ``fresh`` prompt answers.
     """
     links, coupling, work, kept = network.links, network.coupling, network.work, exchange.kept
     size, taken, begin, certain = own.sent[0, i], gathered.taken, links.start[i], network.coupling.certainty > 0.0

@@ -1,4 +1,4 @@
-"""The points that a node keeps to replay: its own and received ones."""
+"""The buffer of own and received points that a node replays."""
 
 from collections.abc import Mapping
 
@@ -11,24 +11,24 @@ from kernelswarm.protocols.core.compiling import njit_no_refcount
 from kernelswarm.protocols.replay import Replay
 
 KEPT, DRAWN, LARGEST = range(3)
-"""What a buffer counts: the points in it, the random numbers that it has drawn, and the place of the largest rank."""
+"""Counters of a buffer: the points in it, the random numbers drawn, and the index of the largest rank."""
 
 
 class ReplayBuffer:
-    """A uniform sample of all different points that a node has drawn or received, of a fixed size.
+    """A uniform sample, of fixed size, of all different points that a node has drawn or received.
 
-    Every point has a rank, a random number that follows from its coordinates and the experiment's seed; the points with
-    the least ranks are kept (bottom-k sampling: Cohen and Kaplan 2007). What is received again counts once, so that
-    points of far nodes, which come by many hands, have the chance that a node's own have, and as ranks are the same at
-    all nodes, points kept by one node pass through all. Nothing here depends on the learned functions.
+    Every point has a rank, a random number that depends on its coordinates and the experiment's seed; the points with
+    the least ranks are kept (bottom-k sampling: Cohen and Kaplan 2007). Repeated points count once, so points from far
+    nodes, which arrive through many neighbours, are as likely to be kept as the node's own. Ranks are the same at all
+    nodes, so a point kept by one node can spread to all. The buffer does not depend on the learned functions.
 
-    A rank follows from all bits of the coordinates. Those of own data are the same in every unit
-    (`kernelswarm.last_bits`); literal ones, by ``standardize = false``, have other ranks in another unit.
+    A rank depends on all bits of the coordinates. For own data they are the same in every unit
+    (`kernelswarm.last_bits`); literal coordinates, with ``standardize = false``, have other ranks in another unit.
 
     Parameters
     ----------
     replay : Replay
-        How many points are kept and drawn.
+        Number of points kept and of points drawn per round.
     inputs : int
         p.
     neighborhood : Neighborhood
@@ -75,7 +75,7 @@ class ReplayBuffer:
 
 @njit_no_refcount
 def keep(kept: Array, ranks: Integers, counts: Integers, points: Array, first: int, second: int) -> None:
-    """Take the points (n, p) that are among the m least in rank into the buffer ``kept`` (m, p)."""
+    """Insert the points (n, p) with ranks among the m least into the buffer ``kept`` (m, p)."""
     words = points.view(np.int64)
     for n in range(len(points)):
         high, low = first, second
@@ -104,7 +104,7 @@ def keep(kept: Array, ranks: Integers, counts: Integers, points: Array, first: i
 
 @njit_no_refcount
 def draw(kept: Array, counts: Integers, replay: float, drawn: Array, first: int, second: int) -> int:
-    """Fill ``drawn`` (ceil(r), p) with points of the buffer, each uniformly, and return how many there are."""
+    """Fill ``drawn`` (ceil(r), p) with uniformly drawn points of the buffer, and return their number."""
     count = len(drawn)
     if replay < 1.0:
         count = int(uniform(first, second, counts[DRAWN]) < replay)

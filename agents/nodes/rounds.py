@@ -1,12 +1,12 @@
 """The round of all agents of a block, in compiled code over arrays.
 
-The round knows no part; it calls functions by their addresses. A part's compiled functions compute with the same
-numbers in the same order as its methods, so that rounds that call these have the same bits.
+The round contains no code of parts; it calls functions by their addresses. A part's compiled functions compute with the
+same numbers in the same order as its methods, so rounds that call the methods give the same bits.
 
-A round is each node's step on what it gathers (:mod:`~kernelswarm.agents.nodes.learning`), and then what each
-publishes: its values at the samples that follow, and its answers at its neighbours'. On links and by clocks that are
-not ideal messages are received before (:mod:`~kernelswarm.agents.nodes.receiving`) and sent behind
-(:mod:`~kernelswarm.agents.nodes.sending`). Whether links are ideal is a constant of these functions.
+In a round each node takes its step on gathered points (:mod:`~kernelswarm.agents.nodes.learning`), and then publishes
+its values at its next samples and its answers at its neighbours' points. On links and clocks that are not ideal,
+messages are received before the steps (:mod:`~kernelswarm.agents.nodes.receiving`) and sent after them
+(:mod:`~kernelswarm.agents.nodes.sending`). Whether links are ideal is a compile-time constant.
 """
 
 import math
@@ -53,15 +53,15 @@ from kernelswarm.protocols.core.addresses import NONE, Compiled
 from kernelswarm.protocols.core.compiling import force_inline, njit_no_refcount, nogil
 
 FETCHED = 512
-"""Numbers of a state and of its rows to prefetch during the node before; the processor fetches what follows them."""
+"""Numbers of a state and of its rows to prefetch during the previous node; the processor fetches what follows them."""
 
 LARGE = 2**16
-"""The size of all states from which on this pays, in numbers: smaller ones stay in the nearest cache."""
+"""Minimum size of all states, in numbers, for which prefetching pays; smaller ones stay in the nearest cache."""
 
 
 @force_inline
 def gather(i: int, t: int, network: Network, own: Own, exchange: LossyExchange) -> Gathered:
-    """Copy node i's points and its neighbours' side by side, in the symmetric form."""
+    """Concatenate the points of node i and its neighbours, in the symmetric form."""
     rounds, links, at = own.points.shape[1], network.links, own.sent[t, i]
     if network.coupling.symmetric:
         copy_matrix(table_of(own.points, i * rounds + t, at), network.work.points)
@@ -74,11 +74,11 @@ def gather(i: int, t: int, network: Network, own: Own, exchange: LossyExchange) 
 
 
 def waiting(ideal: bool) -> Compiled:
-    """Return the function that says whether a node can take a step, on ideal links or others."""
+    """Return the function that tells whether a node can take a step, on ideal or other links."""
 
     @force_inline
     def waits(i: int, now: int, network: Network, own: Own, exchange: LossyExchange, ahead: Laid) -> int:
-        """Return why node i needs what rounds cannot give before its next step, or DONE where it does not."""
+        """Return DONE if node i can take its next step, or the reason for interrupting the rounds."""
         counts, kinds = network.states.counts, network.kinds
         short = counts[i, ROOM] < own.most[i]
         if ideal:
@@ -94,12 +94,12 @@ def waiting(ideal: bool) -> Compiled:
 
 
 def evaluating(ideal: bool) -> Compiled:
-    """Return the function that evaluates a node's function at points in flight, on ideal links or others."""
+    """Return the function that evaluates a node's function at points in flight, on ideal or other links."""
     sum_rows = summing(ideal)
 
     @force_inline
     def evaluate(i: int, t: int, network: Network, own: Own, received: Received, exchange: LossyExchange) -> None:
-        """Evaluate node i's function at its points of a round and its neighbours', with row sums for implicit steps."""
+        """Evaluate node i's function at its own and its neighbours' points, with row sums for implicit steps."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
         rounds, size, begin, kind = own.points.shape[1], own.sent[t, i], links.start[i], kinds.of[i]
         degree, symmetric, together, end = links.start[i + 1] - begin, coupling.symmetric, False, size
@@ -107,7 +107,7 @@ def evaluating(ideal: bool) -> Compiled:
         if ideal:
             every_row, place, row_sums = own.rows, own.row_begins[i], received.answer_row_sums
             columns = (own.row_begins[i + 1] - place) // own.most[i]
-            # Rows of repacked states are kernel rows: each has the same bits whichever others are computed with it.
+            # Rows of repacked states are kernel rows, whose bits do not depend on the other rows of a call.
             repacked = kinds.functions[kind, REPACK] != NONE
             together = symmetric and repacked and points.shape[1] <= NARROW and kinds.apart[kind] == 0
         else:
@@ -160,7 +160,7 @@ evaluate_kept = evaluating(ideal=False)
 
 
 def rounds(ideal: bool) -> Compiled:
-    """Return the function that runs rounds on ideal links, or on others."""
+    """Return the function that runs rounds on ideal or other links."""
     learn, evaluate, waits = learning(ideal), evaluating(ideal) if ideal else evaluate_kept, waiting(ideal)
     collect = gather if ideal else gather_arrived
 
@@ -169,18 +169,18 @@ def rounds(ideal: bool) -> Compiled:
         network: Network,
         own: Own,
         received: Received,
-        exchange: LossyExchange,  # None on ideal links, as are ``ahead`` and ``realized``
+        exchange: LossyExchange,  # None on ideal links, like ``ahead`` and ``realized``
         spare: Scratch,
         ahead: Laid,
-        predicted: Array,  # filled with f at the samples before each step: (V, T, b, C), else (T, V, b, C); or no rows
+        predicted: Array,  # filled with f at the samples before each step: (V, T, b, C), else (T, V, b, C); or empty
         realized: Realized,
-        first: int,  # the first round, by its place in the batches; on unreliable links by that in the run
+        first: int,  # the first round, as index in the batches; on unreliable links as round of the run
         count: int,
         completed: int,  # rounds of the run before this call
         diverged: float,
         since: int,  # the number of nodes that have already learned in the first round, 0 on unreliable links
     ) -> tuple[int, int, int, float]:
-        """Run ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
+        """Run ``count`` rounds; returns why they ended, the rounds completed, and the node and curvature at the end."""
         states, links, nodes, place, at = network.states, network.links, len(network.kinds.of), 0, 0
         for now in range(first, first + count):
             done = states.turn[0] = now - first
@@ -257,11 +257,11 @@ def resume(
     received: Received,
     exchange: LossyExchange,
     realized: Realized,
-    now: int,  # round of the network that comes next
+    now: int,  # the next round of the network
     evaluates: Booleans,  # (V,)
     sends: bool,
 ) -> None:
-    """Evaluate some nodes' functions at points in flight, and send the messages of the round before again."""
+    """Evaluate some nodes' functions at points in flight, and send the messages of the previous round again."""
     for i in range(len(network.kinds.of)):
         network.states.turn[1] = i
         if evaluates[i]:
@@ -272,7 +272,7 @@ def resume(
 
 @force_inline
 def prefetch(i: int, network: Network, own: Own) -> None:
-    """Prefetch the state and rows of a node, if there is one, where all states are large."""
+    """Prefetch the state and rows of node i, if it exists and all states together are large."""
     states = network.states
     if i < len(network.kinds.of) and states.storage.size > LARGE:
         fetch(states.storage, states.begins[i], min(states.lengths[i], FETCHED))
@@ -281,7 +281,7 @@ def prefetch(i: int, network: Network, own: Own) -> None:
 
 @force_inline
 def replay(i: int, t: int, links: Links, own: Own) -> None:
-    """Put the points received into node i's buffer, then draw replayed points behind its samples of a round."""
+    """Put received and own points into node i's buffer, and append replayed points to its samples of a round."""
     rounds, inputs, samples, buffers = own.points.shape[1], own.points.shape[3], own.samples[t, i], own.buffers
     if links.start[i + 1] == links.start[i]:
         return
@@ -297,7 +297,7 @@ def replay(i: int, t: int, links: Links, own: Own) -> None:
 
 @njit_no_refcount
 def send_duals(network: Network) -> None:
-    """Copy the dual variables to where neighbours read them."""
+    """Copy the dual variables to the array that neighbours read."""
     links, coupling = network.links, network.coupling
     for i in range(len(links.start) - 1):
         edges = edges_of(i, network)
@@ -307,9 +307,9 @@ def send_duals(network: Network) -> None:
 
 @force_inline
 def lay_rows(network: Network, own: Own) -> int:
-    """Fill in where each node's rows begin, by the present size of repacked states.
+    """Fill in the starts of the nodes' rows, from the present orders of repacked states.
 
-    Returns the largest size of such a state, or an impossible one where the array of rows is too short.
+    Returns the largest such order, or an impossible one if the array of rows is too short.
     """
     kinds, counts, begins = network.kinds, network.states.counts, own.row_begins
     before, widest = begins[0], 0

@@ -1,6 +1,6 @@
-"""What agents of a block do on links and by clocks that are not ideal beside their steps, in compiled code.
+"""Compiled functions of nodes on non-ideal links and clocks, apart from their steps.
 
-Each that is awake takes up the newest points of its neighbours, draws its samples, and sends.
+Each awake node takes up the newest points of its neighbours, draws its samples, and sends.
 """
 
 import math
@@ -41,7 +41,7 @@ from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS, distort
 
 @force_inline
 def keep_points(i: int, points: Array, buffers: Buffers) -> None:
-    """Put points (n, p) that node i has drawn or received into its buffer."""
+    """Insert points (n, p) that node i has drawn or received into its buffer."""
     room, counts = buffers.ranks.shape[1], line_of(buffers.counts, i, 3)
     kept, ranks = table_of(buffers.points, i, room), line_of(buffers.ranks, i, room)
     keep(kept, ranks, counts, points, buffers.key[0], buffers.key[1])
@@ -49,14 +49,14 @@ def keep_points(i: int, points: Array, buffers: Buffers) -> None:
 
 @force_inline
 def draw_replayed(i: int, replayed: Array, buffers: Buffers) -> int:
-    """Fill in the points (ceil(r), p) that node i replays, and return how many there are."""
+    """Fill in the points (ceil(r), p) that node i replays, and return their number."""
     kept, counts = table_of(buffers.points, i, buffers.ranks.shape[1]), line_of(buffers.counts, i, 3)
     return int(draw(kept, counts, buffers.rate, replayed, buffers.keys[i, 0], buffers.keys[i, 1]))
 
 
 @force_inline
 def count_step(i: int, now: int, taken: int, network: Network, own: Own, counts: Counts) -> None:
-    """Count node i's step on so many points, and its edges with constraint values."""
+    """Count node i's step on ``taken`` points, and its edges with constraint values."""
     links = network.links
     counts.learned[i] += taken > 0
     counts.completed[i] += now >= PRIMING
@@ -66,7 +66,7 @@ def count_step(i: int, now: int, taken: int, network: Network, own: Own, counts:
 
 @force_inline
 def take_up(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> None:
-    """Take up the newest points of node i's neighbours, and the following samples for its next step."""
+    """Copy the newest points of node i's neighbours and the samples of its next step into place."""
     links = network.links
     mail, kept, _, terms = exchange
     slots, (_, memory, room, _) = mail.points.shape[0], kept.points.shape
@@ -88,8 +88,8 @@ def take_up(i: int, now: int, network: Network, own: Own, exchange: LossyExchang
 
 @force_inline
 def draw_next(i: int, now: int, network: Network, own: Own, exchange: LossyExchange, ahead: Laid) -> None:
-    """Keep node i's values, draw its next samples, put them into its buffer as they are sent, and draw the points it
-    replays."""
+    """Keep node i's values, draw the next samples, insert them into its buffer as they are sent, and draw the replayed
+    points."""
     _, kept, counts, terms = exchange
     _, memory, room, _ = kept.points.shape
     cursor, at, taken, links = counts.cursor[i], now % memory, kept.own_sent[i], network.links
@@ -118,9 +118,9 @@ def draw_next(i: int, now: int, network: Network, own: Own, exchange: LossyExcha
 
 @force_inline
 def send(i: int, now: int, place: int, network: Network, exchange: LossyExchange, active: Booleans) -> None:
-    """Send node i's answers and its new points on the edges whose trigger fires; rounds that prime are not counted.
+    """Send node i's answers and new points on the edges with a firing trigger; priming messages are not counted.
 
-    ``place`` is that of the round among the rounds of ``active``.
+    ``place`` is the column of the round in ``active``.
     """
     links = network.links
     mail, _, _, terms = exchange
@@ -135,7 +135,7 @@ def send(i: int, now: int, place: int, network: Network, exchange: LossyExchange
 
 @force_inline
 def keep_quiet(i: int, now: int, place: int, network: Network, exchange: LossyExchange, active: Booleans) -> None:
-    """Find the edges on which node i's values have moved too little to be sent, and keep the values sent on others."""
+    """Find the edges on which node i's values moved too little to be sent, and store the values sent on the others."""
     links, (_, kept, _, terms) = network.links, exchange
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING))
     for e in range(links.start[i], links.start[i + 1]):
@@ -148,7 +148,7 @@ def keep_quiet(i: int, now: int, place: int, network: Network, exchange: LossyEx
 
 @force_inline
 def put_out(i: int, now: int, place: int, network: Network, exchange: LossyExchange, active: Booleans) -> None:
-    """Put node i's messages of a round into their slot."""
+    """Write node i's messages of a round into their slot."""
     links, coupling, (mail, kept, _, _) = network.links, network.coupling, exchange
     memory, begin, degree = kept.points.shape[1], links.start[i], links.start[i + 1] - links.start[i]
     slot, at, count, certain = now % mail.points.shape[0], now % memory, kept.own_sent[i], coupling.certainty > 0.0
@@ -202,7 +202,7 @@ def count_message(i: int, e: int, sent: int, network: Network, exchange: LossyEx
 
 @force_inline
 def moved(i: int, e: int, network: Network, kept: Kept) -> float:
-    """Return how far node i's function has moved at the points that it last answered on edge e."""
+    """Return the largest change of node i's function at the points last answered on edge e."""
     size, work = kept.last_sent[e], network.work
     values, before = rows_of(work.values, 0, size), table_of(kept.last_sent_values, e, size)
     evaluate_in(i, table_of(kept.last_sent_points, e, size), rows_of(work.rows, 0, size), values, network)
@@ -215,7 +215,7 @@ def moved(i: int, e: int, network: Network, kept: Kept) -> float:
 
 @force_inline
 def returned(i: int, now: int, place: int, awake: Booleans, exchange: VectorExchange) -> bool:
-    """Tell whether node i, which sends vectors, comes back and has forgotten its function."""
+    """Tell whether node i, which sends vectors, returns from sleep without its function and is not yet reset."""
     back = exchange.terms.forgets and awake[i, place]
     return back and exchange.sent_at[i] != now - 1 and exchange.begun[i] != now
 
@@ -224,7 +224,7 @@ def returned(i: int, now: int, place: int, awake: Booleans, exchange: VectorExch
 def send_vector(
     i: int, now: int, place: int, vector: Array, links: Links, exchange: VectorExchange, active: Booleans
 ) -> None:
-    """Send node i's vector, and count it; rounds that prime are not counted."""
+    """Send node i's vector and count it; priming messages are not counted."""
     mail, counts = exchange.mail, exchange.counts
     slot = now % mail.points.shape[0]
     exchange.sent_at[i], mail.previous[slot, i] = now, NO_ANSWER
@@ -242,7 +242,7 @@ def send_vector(
 
 @force_inline
 def deliver(now: int, place: int, realized: Realized, mail: Mail) -> None:
-    """Have links decide when the messages of a round arrive."""
+    """Set the arrivals of the messages of a round from the realized links."""
     for e in range(realized.deliveries.shape[0]):
         mail.deliveries[now % mail.points.shape[0], e] = realized.deliveries[e, place]
 

@@ -1,7 +1,7 @@
-"""The state of an agent between two rounds, as plain arrays and numbers from which the same rounds follow.
+"""The state of an agent between two rounds, as arrays and numbers that determine the following rounds.
 
-What an agent sent last, and what it has evaluated for the round to come, are no part of it. They are computed again
-from the points: the same functions have the same values there.
+The last messages of an agent, and its evaluations for the next round, are not included. They are computed again from
+the points, at which the same functions have the same values.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ class Snapshot(NamedTuple):
     Attributes
     ----------
     arrays : dict of str to array
-        The learner's own arrays as ``learner.<name>``, the links' as ``links.<number>``, and what the agent knows.
+        The learner's arrays as ``learner.<name>``, the links' arrays as ``links.<number>``, and the agent's arrays.
     source : dict
-        The state of the agent's source, plain numbers.
+        The state of the agent's source, as plain numbers.
     """
 
     arrays: Arrays
@@ -33,26 +33,26 @@ class Snapshot(NamedTuple):
 
 
 class Continued(Draws, Protocol):
-    """A source of samples with a state from which it can be continued."""
+    """A source of samples with a restorable state."""
 
     def state(self) -> dict[str, Any]:
-        """Return plain numbers."""
+        """Return the state as plain numbers."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue where the state was taken."""
+        """Continue from a state."""
         ...
 
 
 def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
-    """Return a snapshot of an agent, after the rounds that prime the network.
+    """Return a snapshot of an agent after the priming rounds.
 
     Parameters
     ----------
     agent : Agent
-        The agent, not changed.
+        The agent, which is not changed.
     ahead : tuple of Array
-        Samples that have been drawn from its source for rounds to come: points (n, p) and targets (n, q).
+        Samples drawn ahead from its source: points (n, p) and targets (n, q).
     """
     arrays, pieces = arrays_of(agent), [ahead]
     source: Any = agent.source
@@ -66,7 +66,7 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
 
 
 def arrays_of(agent: Node) -> Arrays:
-    """Return an agent's state as arrays, but for its source."""
+    """Return an agent's state as arrays, without its source."""
     points, targets = agent.following
     tally = agent.tally
     arrays: Arrays = {
@@ -96,7 +96,7 @@ def arrays_of(agent: Node) -> Arrays:
 
 
 def restore(agent: Node, snapshot: Snapshot) -> None:
-    """Set an agent that has not learned yet, and has equal parts, to the state in a snapshot."""
+    """Restore an agent that has not learned yet, and has equal parts, from a snapshot."""
     put(agent, snapshot.arrays)
     source: Any = agent.source
     while isinstance(source, Ahead):
@@ -109,7 +109,7 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
 
 
 def put(agent: Node, arrays: Arrays) -> None:
-    """Set an agent to the arrays of :func:`arrays_of`; its source stays where it is."""
+    """Restore an agent from the arrays of :func:`arrays_of`; its source is not changed."""
     own = {name.removeprefix("learner."): array for name, array in arrays.items() if name.startswith("learner.")}
     agent.learner.restore(agent.state, own)
     found = (arrays[f"links.{place}"] for place in range(len(list(leaves(agent.links)))))
@@ -130,7 +130,7 @@ def put(agent: Node, arrays: Arrays) -> None:
     )
     if agent.band is not None:
         agent.band[:] = arrays["band"]
-    if agent.errors is not None and "errors" in arrays:  # an earlier version kept none
+    if agent.errors is not None and "errors" in arrays:  # absent in snapshots of an earlier version
         agent.errors.rows, agent.errors.seen = arrays["errors"].copy(), int(arrays["errors_seen"])
     if agent.pool is not None:
         agent.pool.take_over(agent.node, arrays)
@@ -144,12 +144,12 @@ def put(agent: Node, arrays: Arrays) -> None:
 
 
 def leaves(links: Any) -> Iterator[Any]:
-    """Yield the arrays and numbers of a link state in their order: it may be one, None, or a tuple of such.
+    """Yield the arrays and numbers of a link state in order; it may be an array, a number, None, or a nested tuple.
 
     Raises
     ------
     TypeError
-        There is something else in it.
+        The link state contains another type.
     """
     if isinstance(links, tuple):
         for entry in links:
@@ -161,7 +161,7 @@ def leaves(links: Any) -> Iterator[Any]:
 
 
 def _refilled(links: Any, found: Iterator[AnyArray]) -> Any:
-    """Return links of the same make with other arrays and numbers in them."""
+    """Return links of the same structure with other arrays and numbers."""
     if isinstance(links, tuple):
         entries = [_refilled(entry, found) for entry in links]
         return type(links)(*entries) if hasattr(links, "_fields") else tuple(entries)
@@ -172,7 +172,7 @@ def _refilled(links: Any, found: Iterator[AnyArray]) -> Any:
 
 
 def _sealed(array: Array) -> Array:
-    """Copy an array for good, as sources hand them out."""
+    """Return a read-only copy of an array, as sources return them."""
     copy = np.ascontiguousarray(array).copy()
     copy.flags.writeable = False
     return copy

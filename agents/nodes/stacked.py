@@ -1,4 +1,4 @@
-"""A node with several copies of its learner, each under a protocol of its own, that answers with their mixture."""
+"""A node with several copies of its learner, each under its own protocol, that answers with their mixture."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.links.realization import Conditions
 
 PERFECT = Conditions(Links(max_age=0), Synchronous(), (0, 0))
-"""The conditions of ideal links, for messages about copies."""
+"""Conditions of ideal links, for messages about copies."""
 
 BYTES = 8.0
-"""Of a share, which is sent as it is."""
+"""Bytes of a share, which is sent without rounding."""
 
 
 class StackedAgent(Node):
     """A node whose copies learn from the same samples, each as it would alone.
 
-    In a round the node first weighs its copies by what they say of its samples, then each takes its step. A message
-    holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares. All
-    copies meet the same link conditions. Of each neighbour's opinion on the copies the node keeps the newest that has
-    arrived, however old; where it does not ask a neighbour, that has none. A node that is not awake does nothing.
-    Rounds run in arrays (:class:`~kernelswarm.agents.nodes.stacked_population.StackedPopulation`).
+    In a round the node first updates the copies' weights from their predictions at its samples, and then each copy
+    takes its step. A message holds the points once, the values of all communicating copies, and the logarithms of the
+    copies' shares. Link conditions are the same for all copies. For each neighbour the node keeps the newest received
+    mixture weights, of any age; neighbours that it does not ask have none. A sleeping node does nothing. Rounds run in
+    arrays (:class:`~kernelswarm.agents.nodes.stacked_population.StackedPopulation`).
 
     Parameters
     ----------
     neighborhood, slots, source, inputs, outputs, targets
-        As of :class:`~kernelswarm.agents.nodes.node.Node`.
+        See :class:`~kernelswarm.agents.nodes.node.Node`.
     learner : Learner
-        The learner that there are copies of; its functions are :class:`Averageable`.
+        The learner that is copied; its functions are :class:`Averageable`.
     rule : StackedRule
         The protocol.
     conditions : Conditions or None
-        Links and clock, where they are not ideal.
+        Links and clock, or None if they are ideal.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class StackedAgent(Node):
         neighbors = np.array(self.neighbors, dtype=np.int64)[self.inbox.asks]
         self._asking = replace(neighborhood, neighbors=tuple(neighbors.tolist()))
         self.sent_at = NO_ANSWER
-        """The round in which it was awake last."""
+        """The last round in which it was awake."""
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Give all copies the same weight, and forget the neighbours' mixture weights."""
         self.links = self.rule.begin(self._asking)
         self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
-        """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
+        """The mixture weights last received from each neighbour, (deg, K)."""
 
     def gather(self) -> None:
-        """Take over the copies' points in flight, and the state of the first, which may have begun anew."""
+        """Take over the copies' points in flight, and the first copy's state, which may have been reset."""
         first = self.ensemble[0]
         self.state = first.state
         self.points, self.targets, self.following = first.points, first.targets, first.following
@@ -116,18 +116,18 @@ class StackedAgent(Node):
         return None
 
     def restart_tally(self) -> Tally:
-        """Return the sums since the last call and start new ones, the copies' too."""
+        """Return the sums since the last call and start new ones, also for the copies."""
         for copy in self.ensemble:
             copy.restart_tally()
         return super().restart_tally()
 
     def sent(self) -> tuple[int, float]:
-        """Return the counts of numbers and of bytes that the copies have sent."""
+        """Return the numbers of scalars and bytes sent by the copies."""
         tallies = [copy.tally for copy in self.ensemble]
         return sum(tally.scalars_sent for tally in tallies), sum(tally.bytes_sent for tally in tallies)
 
     def add_up(self, rounds: int, scalars: int) -> None:
-        """Take over the copies' sums after some rounds, in which the node has sent so many numbers."""
+        """Take over the copies' sums after ``rounds`` rounds, in which the node has sent ``scalars`` numbers."""
         tally, last = self.tally, self.ensemble[-1].tally
         tally.rounds += rounds
         tally.scalars_sent += scalars
@@ -146,7 +146,7 @@ class StackedAgent(Node):
             for k, copy in enumerate(self.ensemble)
             for name, array in arrays_of(copy).items()
         }
-        if self.tally.traffic is not None:  # else all that was sent last arrives in the round to come
+        if self.tally.traffic is not None:  # on ideal links all messages arrive in the next round
             arrays |= {
                 "lossy.now": np.array([self.now, self.sent_at]),
                 "lossy.received": self.received.copy(),
@@ -156,7 +156,7 @@ class StackedAgent(Node):
         return arrays
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over what :meth:`further_arrays` returned."""
+        """Restore the arrays of :meth:`further_arrays`."""
         for k, copy in enumerate(self.ensemble):
             start = f"copies.{k}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -1,4 +1,4 @@
-"""Nodes with several copies of their learner held in arrays, so that whole rounds run in compiled code."""
+"""Nodes with several copies of their learner, held in arrays, so that whole rounds run in compiled code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.ensemble.stacking import LEARN, MIXTURE_WEIGHTS, RECEIVE, SEND, CompiledStackedRule
 
-# A protocol with copies for compiled rounds, whether it is compiled or not.
+# The functions of a protocol with copies for compiled rounds, in compiled or plain Python code.
 
 
 def ensembles_form(nodes: Sequence[StackedAgent]) -> HandedEnsembles | PlainEnsembles:
@@ -51,9 +51,9 @@ class HandedEnsembles(HandedStates):
     Parameters
     ----------
     nodes : sequence of StackedAgent
-        By their places.
+        The nodes, by index.
     rule : CompiledStackedRule
-        Its compiled functions.
+        The protocol's compiled functions.
     """
 
     def __init__(self, nodes: Sequence[StackedAgent], rule: CompiledStackedRule) -> None:
@@ -62,14 +62,14 @@ class HandedEnsembles(HandedStates):
 
 
 class PlainEnsembles:
-    """A protocol whose methods are called by compiled rounds.
+    """A protocol whose Python methods are called by compiled rounds.
 
-    A node's state stays a Python object, and its vector holds the node's place.
+    A node's state remains a Python object, and its vector contains the node's index.
 
     Parameters
     ----------
     nodes : sequence of StackedAgent
-        By their places.
+        The nodes, by index.
     """
 
     def __init__(self, nodes: Sequence[StackedAgent]) -> None:
@@ -78,11 +78,11 @@ class PlainEnsembles:
         self.rule = CompiledStackedRule(*methods, numbers=np.zeros(0))
 
     def pack(self, place: int) -> Array:
-        """Return a node's place as a vector."""
+        """Return a node's index as a vector."""
         return np.array([float(place)])
 
     def unpack(self, place: int, vector: Array) -> None:
-        """Do nothing: the node has its state."""
+        """Do nothing: the node holds its state."""
 
     def _learn(
         self,
@@ -114,11 +114,11 @@ class PlainEnsembles:
 
 
 class StackedPopulation:
-    """Nodes with copies in arrays, which run their rounds together.
+    """Nodes with copies in arrays that run their rounds together.
 
-    The copies under one protocol are a :class:`~kernelswarm.agents.nodes.population.Population`, and all of them
-    learn from the same samples for some rounds. Then the nodes update their mixture weights by the copies' values.
-    Mixture weights travel as vectors do on unreliable links; on ideal ones all of them arrive in their round.
+    The copies under one protocol are a :class:`~kernelswarm.agents.nodes.population.Population`. All copies learn from
+    the same samples for some rounds; then the nodes update their mixture weights from the copies' values. On unreliable
+    links mixture weights are sent like vectors; on ideal links all of them arrive in their round.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class StackedPopulation:
 
     completed = 0
     answers = symmetric = sends_duals = False
-    """The layout of messages that hold mixture weights alone."""
+    """The layout of messages that contain only mixture weights."""
 
     def __init__(self, agents: Sequence[StackedAgent]) -> None:
         self.agents = agents
@@ -149,12 +149,12 @@ class StackedPopulation:
         everywhere = np.ones(len(self.links.other), dtype=np.bool_)
         logs, sends = self._ensemble.logs[: len(agents)], self._exchange.sent_at == self.now - 1
         messages.send_again(self.now, sends, logs, everywhere)
-        self._drawn = 0  # the rounds whose samples have been drawn
+        self._drawn = 0  # the number of rounds with drawn samples
         self._ensemble.loss[:] = [agent.tally.loss for agent in agents]
         self._banded, self._late = any(agent.band is not None for agent in agents), first.tally.traffic is not None
 
     def flight(self) -> Flight:
-        """Return the mixture weights sent last, with room for those received next."""
+        """Return the mixture weights sent last, with room for the weights received next."""
         return self._messages.flight(self.now)
 
     def run(self, rounds: int) -> None:
@@ -163,7 +163,7 @@ class StackedPopulation:
         Raises
         ------
         DivergenceError
-            When a node's iteration grows without bound.
+            A node's iteration grows without bound.
         """
         self.completed = 0
         while self.completed < rounds:
@@ -193,13 +193,13 @@ class StackedPopulation:
         counts.learned[:], counts.scalars[:] = 0, 0
 
     def restart_sums(self) -> None:
-        """Begin new sums after a report."""
+        """Start new sums after a report."""
         for each in self.populations:
             each.restart_sums()
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
+        """Store the content of all arrays in the nodes, after :meth:`sync`; returns the samples drawn ahead."""
         drawn = [each.scatter() for each in self.populations]
         self._messages.hand_back(self.now)
         for agent in self.agents:
@@ -224,7 +224,7 @@ class StackedPopulation:
         self._exchange.counts.cursor[:] = 0
 
     def _begin_anew(self) -> None:
-        """Reset the nodes that come back in the round to come."""
+        """Reset the nodes that return in the next round."""
         exchange, now = self._exchange, self.now
         for i in self._messages.returning(now, exchange.sent_at, exchange.begun).tolist():
             agent, edges = self.agents[i], edges_at(self.links, i)
@@ -236,7 +236,7 @@ class StackedPopulation:
             exchange.begun[i] = now
 
     def _run_rounds(self, count: int) -> None:
-        """Run some rounds whose samples have been drawn; raises for the first node that cannot."""
+        """Run some rounds whose samples have been drawn; raises for the first node that diverges."""
         errors: list[tuple[int, int, DivergenceError]] = []
         for each in self.populations:
             failed = True
@@ -245,7 +245,7 @@ class StackedPopulation:
                 failed = False
             except DivergenceError as error:
                 errors.append((each.completed, error.node, error))
-                count = each.completed + 1  # another copy may diverge before
+                count = each.completed + 1  # another copy may diverge earlier
                 failed = False
             finally:
                 self.completed += each.completed if failed else 0
@@ -263,7 +263,7 @@ class StackedPopulation:
             raise first[2]
 
     def _update(self, count: int) -> tuple[int, int]:
-        """Update mixture weights for some rounds; returns how many, and the node with a large mixture, or -1."""
+        """Update mixture weights for some rounds; returns their number, and the node with a large mixture, or -1."""
         happens, count = self._messages.rounds(self.now, count)
         cursor, outcomes = self._exchange.counts.cursor, self._outcomes
         before = cursor.tolist()

@@ -1,4 +1,4 @@
-"""A node that passes on weighted means of samples, and fits its function to all means that it knows."""
+"""A node that forwards weighted means of samples, and fits its function to all means that it knows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,11 +26,11 @@ TOLERANCE = 1e-4
 """The share of kappa(x, x) up to which the dictionary spans the cells."""
 
 MOST = 200
-"""The largest dictionary."""
+"""The maximum size of the dictionary."""
 
 
 class Fitted(NamedTuple):
-    """A function fitted to cells, with the posterior of its weights, or None for classes and without cells."""
+    """A function fitted to cells, with the posterior of its weights; None for classes and without cells."""
 
     function: Any
     known: Gaussian | None = None
@@ -38,14 +38,14 @@ class Fitted(NamedTuple):
 
 
 class SummaryNode(Node):
-    """A node whose samples are cells, which travel.
+    """A node whose samples are summarized in cells, which it sends.
 
     Parameters
     ----------
     neighborhood, slots, learner, rule, source, inputs, outputs, targets
-        As of :class:`~kernelswarm.agents.nodes.node.Node`.
+        See :class:`~kernelswarm.agents.nodes.node.Node`.
     conditions : Conditions or None
-        Links and clock, where they are not ideal.
+        Links and clock, or None if they are ideal.
     """
 
     def __init__(
@@ -66,39 +66,39 @@ class SummaryNode(Node):
         self.received_points = []
         self.inputs = inputs
         self.classes = classes_of(learner, outputs)
-        """K, where classes are learned."""
+        """K for classification, otherwise 0."""
         self.columns = self.classes or targets
-        """The numbers of a cell's mean target."""
+        """The length of a cell's mean target."""
         degree = len(self.neighbors)
         self.asked = flags(neighborhood.asked, degree)
         self.inbox = None if conditions is None else Inbox(conditions, neighborhood, self.neighbors)
         self.lengths = lengths_of(learner, inputs)
         self.cells = empty_cells(rule.cells, inputs, self.columns)
-        """Those that travel."""
+        """The cells that are sent."""
         self.own = empty_cells(rule.cells, inputs, self.columns)
-        """More of them of the same samples, which the node fits itself; there is room for more when it is needed."""
+        """More cells of the same samples, for the node's own fit; the array is enlarged when needed."""
         self.known = own_known(self.node, rule.cells, inputs, self.columns, degree)
         self.fitted: Fitted | None = None
-        """The function that predicts samples before they are learned from."""
+        """The function that predicts samples before the steps on them."""
         self.fitted_at = 0.0
-        """The samples that were known then."""
+        """The known samples at that fit."""
         self.present: Fitted | None = None
-        """The function fitted to all that is known now; None before it is asked for."""
+        """The function fitted to all present knowledge; None before it is requested."""
         self.sent_at = -1
-        """The round in which it was awake last."""
+        """The last round in which the node was awake."""
         self.width_of_message = width_of_message(rule, learner, inputs, outputs, targets, conditions)
         oldest = 0 if conditions is None else conditions.links.max_age
         self.mail = empty_mail(degree, oldest + 1, self.width_of_message)
         self.added = 0.0
         if conditions is not None and conditions.links.noise_on("values"):
             self.added = float(getattr(conditions.links.noise, "variance", conditions.links.noise.scale**2))
-        """The variance of the noise on the targets of samples in cells that travel."""
+        """The variance of the noise on the targets of samples in cells that are sent."""
         self.forgets = conditions is not None and forgets(conditions.clock)
-        """Whether nodes may come back without memory, and say so."""
+        """Whether nodes may return without memory, and report it."""
         self.tally.traffic = self.mail.traffic
 
     def begin_anew(self) -> None:
-        """Forget all that the node knows, and the messages on their way to it."""
+        """Reset the node's knowledge, and drop the messages on their way to the node."""
         known = (self.node, self.rule.cells, self.inputs, self.columns, len(self.neighbors), len(self.known.heads))
         for part, new in zip(self.known, own_known(*known), strict=True):
             part[:] = new
@@ -110,16 +110,16 @@ class SummaryNode(Node):
 
     @property
     def begun(self) -> int:
-        """The round in which it forgot all that it knew, -1 for never."""
+        """The round of the node's last reset, -1 for never."""
         return int(self.mail.begun[0])
 
     @property
     def forgetting(self) -> float:
-        """What a sample still counts when a round has passed."""
+        """The factor of a sample's weight per round."""
         return float(getattr(self.learner, "forgetting", 1.0))
 
     def aims(self, targets: Array) -> Array:
-        """Return targets (n, q) as they are averaged: classes as (n, K) shares."""
+        """Return the averaged form of targets (n, q): for classes, shares (n, K)."""
         if not self.classes:
             return targets
         shares = np.zeros((len(targets), self.classes))
@@ -127,7 +127,7 @@ class SummaryNode(Node):
         return shares
 
     def predict(self, points: Array) -> Array:
-        """Return the values at ``points`` (n, p) of the function fitted last, (n, C)."""
+        """Return the values at ``points`` (n, p) of the last fitted function, (n, C)."""
         if self.fitted is None:
             return np.zeros((len(points), self.outputs))
         values: Array = self.fitted.function.values(points)
@@ -135,16 +135,16 @@ class SummaryNode(Node):
 
     @property
     def function(self) -> Any:
-        """The function fitted to all that the node knows now."""
+        """The function fitted to all present knowledge of the node."""
         return self.whole().function
 
     def posterior(self) -> Posterior | None:
-        """Return how certain that function is; None for classes."""
+        """Return the posterior of this function; None for classes."""
         function, known, noise = self.whole()
         return None if known is None else self._certainty(function, known, noise)
 
     def whole(self) -> Fitted:
-        """Return the function fitted to all that the node knows now."""
+        """Return the function fitted to all present knowledge of the node."""
         if self.present is None:
             self.present = self.fit()
         return self.present
@@ -173,12 +173,12 @@ class SummaryNode(Node):
         return Fitted(function, found, noise)
 
     def observations(self) -> tuple[Array, Array, Array, Integers]:
-        """Return means of points (N, p) and targets (N, C), numbers of samples (N,) and labels of the cells known."""
+        """Return the mean points (N, p) and targets (N, C), numbers of samples (N,) and labels of the known cells."""
         cells, known = self.own, self.known
         count, end = int(cells.used[0]), int(known.used[0])
         first = self.rule.cells
         others = first + np.flatnonzero(known.heads[first:end, VERSION] >= 0)
-        ages = self.now - 1 - known.heads[others, VERSION]  # rounds that have passed since
+        ages = self.now - 1 - known.heads[others, VERSION]  # rounds since publication
         faded = known.weights[others] * self.forgetting ** np.maximum(ages, 0)
         kept = others[faded > 1e-6]
         faded = faded[faded > 1e-6]
@@ -191,7 +191,7 @@ class SummaryNode(Node):
         )
 
     def _features(self, points: Array) -> tuple[Any, Array]:
-        """Return a function, f = 0, of orthonormal features that span the cells' features, and the features (N, M)."""
+        """Return a zero function of orthonormal features that span the cells' features, and the features (N, M)."""
         learner: Any = self.learner
         function = learner.function(learner.init(self.inputs, self.outputs))
         if hasattr(function, "features"):
@@ -206,7 +206,7 @@ class SummaryNode(Node):
         return function, rows @ function.factor.T
 
     def _with(self, function: Any, mean: Array) -> Any:
-        """Return the function with weights of its features (M, C)."""
+        """Return the function with the given weights of its features (M, C)."""
         if isinstance(function, Expansion):
             function.weights_buffer[: function.order] = function.factor.T @ mean
         else:
@@ -214,11 +214,11 @@ class SummaryNode(Node):
         return function
 
     def _certainty(self, function: Any, found: Gaussian, noise: Array) -> Posterior:
-        """Return the variance of the function in units of the noise's."""
+        """Return the posterior variance of the function in units of the noise variance."""
         if not isinstance(function, Expansion):
             root = cholesky(found.precision, lower=False)
             return Posterior(function, root, None, 1.0 / found.prior, 1.0, noise)
-        # k'inv(H)k = z'inv(P)z with z = U k, so that H = inv(U) P inv(U)', whose root is one of a root of P
+        # k'inv(H)k = z'inv(P)z with z = U k, so H = inv(U) P inv(U)', and a root of H follows from a root of P
         half = np.linalg.solve(function.factor, cholesky(found.precision, lower=True))
         upper: Array = np.linalg.qr(half.T).R
         root = upper * np.sign(np.diag(upper))[:, np.newaxis]
@@ -227,7 +227,7 @@ class SummaryNode(Node):
     def _fit_classes(
         self, features: Array, shares: Array, weights: Array, places: list[Integers], own: int, learned: bool
     ) -> Array:
-        """Return the weights of a function whose values are logits, (M, C)."""
+        """Return the weights (M, C) of a function whose values are logits."""
         logs, variances = logits(shares, weights)
         if self.outputs == 1:
             logs, variances = logs[:, 1:2] - logs[:, :1], variances.sum(axis=1, keepdims=True)
@@ -250,11 +250,11 @@ class SummaryNode(Node):
         return nothing_of(len(self.neighbors))
 
     def remedy(self) -> str:
-        """Name the key to change where the function grows without bound."""
+        """Return the advice for a function that grows without bound."""
         return "the targets of single samples may be far beyond all others: look at the data"
 
     def further_arrays(self) -> dict[str, AnyArray]:
-        """Return all that rounds change of the node."""
+        """Return the arrays of the node that rounds change."""
         parts: dict[str, Any] = {"cells": self.cells, "own": self.own, "known": in_use(self.known), "mail": self.mail}
         arrays: dict[str, AnyArray] = {
             f"{whole}.{name}": part.copy() for whole, table in parts.items() for name, part in table._asdict().items()
@@ -265,7 +265,7 @@ class SummaryNode(Node):
         return arrays
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over what :meth:`further_arrays` returned."""
+        """Restore the arrays of :meth:`further_arrays`."""
         self.cells = Cells(*(arrays[f"cells.{name}"].copy() for name in Cells._fields))
         self.own = Cells(*(arrays[f"own.{name}"].copy() for name in Cells._fields))
         self.known = Known(*(arrays[f"known.{name}"].copy() for name in Known._fields))
@@ -279,20 +279,20 @@ class SummaryNode(Node):
 
 
 def classes_of(learner: Learner, outputs: int) -> int:
-    """Return K where a learner with so many outputs learns classes, otherwise 0."""
+    """Return the number of classes K of a classifier with ``outputs`` outputs, and 0 for regression."""
     return 0 if learner.loss.task == "regression" else max(outputs, 2)
 
 
 def width_of_message(
     rule: SummaryRule, learner: Learner, inputs: int, outputs: int, targets: int, conditions: Conditions | None
 ) -> int:
-    """Return the numbers of a message: a cell, and when its sender began where nodes may come back without memory."""
+    """Return the length of a message: a cell, plus the round of its sender's last reset if nodes may forget."""
     may_forget = conditions is not None and forgets(conditions.clock)
     return rule.numbers(inputs, classes_of(learner, outputs) or targets) + may_forget
 
 
 def fits_cells(learner: Learner, inputs: int, outputs: int) -> bool:
-    """Tell whether a learner's functions are sums of kernels or of fixed features, and minimise its loss alone."""
+    """Tell whether a learner's functions are sums of kernels or fixed features, without terms besides its loss."""
     if fulfils(learner, ValueLearner) or any(
         hasattr(learner, name) for name in ("dispersion", "mirror_map", "factors")
     ):
@@ -304,15 +304,15 @@ def fits_cells(learner: Learner, inputs: int, outputs: int) -> bool:
 
 
 def lengths_of(learner: Any, inputs: int) -> Array:
-    """Return the kernel's length for each input, (p,); 1 where it has none."""
+    """Return the kernel's length for each input, (p,); 1 for kernels without lengths."""
     bandwidth = getattr(getattr(learner, "kernel", None), "bandwidth", 1.0)
     return np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (inputs,)).copy()
 
 
 def _reach(seen: Observed, places: Sequence[Integers]) -> float:
-    """Return the mean over the nodes of their mean squared targets: one region says too little of how far functions go.
+    """Return the mean over nodes of their mean squared targets; a single region may not show the scale of functions.
 
-    A node counts with at most ten times the median, so that a lie does not.
+    Each node's mean is limited to ten times the median, against false data.
     """
     squares, weights = np.mean(seen.targets**2, axis=1), 1.0 / seen.variances
     each = np.array([squares[these] @ weights[these] / weights[these].sum() for these in places])

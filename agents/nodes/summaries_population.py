@@ -1,4 +1,4 @@
-"""The rounds of nodes that pass on weighted means of samples, on links and by clocks of all kinds."""
+"""The rounds of nodes that send weighted means of samples, on links and clocks of all kinds."""
 
 from collections.abc import Sequence
 
@@ -30,26 +30,26 @@ from kernelswarm.protocols.links.links import Clip
 from kernelswarm.protocols.links.realization import NODE, keys_of
 
 BYTES = 8
-"""Of a number that is sent."""
+"""Bytes of a sent number."""
 
 REPAIR = 0.05
-"""The share of messages that repeat a cell on links that are not ideal, by default."""
+"""The default probability of repeating a cell on links that are not ideal."""
 
 OWN_SAMPLES = 2**32 - 2
-"""In place of the receiving node in the key of the noise on a node's own samples."""
+"""In place of the receiver's label in the key of the noise on a node's own samples."""
 
 TARGETS = 2
 """The stage of the random numbers of the noise on targets."""
 
 REFRESH = 2.0
-"""Predictions before a step come from the function fitted last; it is fitted anew when so many times the samples are
-known."""
+"""Predictions before a step use the last fitted function; it is fitted again if the known samples have grown or shrunk
+by this factor."""
 
 
 class SummaryPopulation:
-    """Nodes whose cells travel. A message that is sent in a round arrives in the next, or later where links delay it.
+    """Nodes that send cells. A message arrives in the next round, or later if links delay it.
 
-    The changing state of all nodes lies in common arrays, with views for the nodes.
+    The changing state of all nodes is kept in common arrays, of which the nodes have views.
 
     Parameters
     ----------
@@ -96,14 +96,14 @@ class SummaryPopulation:
         self.mail = CellMail._make(
             np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)
         )
-        """The messages; blocks write messages from other blocks here too."""
+        """The messages, including messages from other blocks, which blocks write here."""
         self._widen(max(len(agent.known.heads) for agent in agents))
         self._begin()
         self._delays = self._delays_in(self.now - 1)
         self._pass_on()
 
     def _widen(self, room: int) -> None:
-        """Have room for so many cells at each node."""
+        """Make room for ``room`` known cells at each node."""
         self.known = laid([agent.known for agent in self.agents], room)
         for i, agent in enumerate(self.agents):
             edges = slice(self.links.start[i], self.links.start[i + 1])
@@ -115,14 +115,14 @@ class SummaryPopulation:
             agent.tally.traffic = agent.mail.traffic
 
     def _widen_own(self, room: int) -> None:
-        """Have room for so many cells of their own samples that nodes fit themselves."""
+        """Make room for ``room`` cells of own samples for the nodes' own fits."""
         each = [roomier(agent.own, room) for agent in self.agents]
         self.own = Cells(*(np.stack(parts) for parts in zip(*each, strict=True)))
         for i, agent in enumerate(self.agents):
             agent.own = cells_at(self.own, i)
 
     def _begin(self) -> None:
-        """Begin the sums over the rounds of a call."""
+        """Start the sums over the rounds of a call."""
         count, agents = len(self.agents), self.agents
         self._loss = np.array([agent.tally.loss for agent in agents])
         self._rounds = np.zeros(count, dtype=np.int64)
@@ -133,7 +133,7 @@ class SummaryPopulation:
         self._messages = np.zeros(len(self._owner), dtype=np.int64)
 
     def _hand_over(self) -> None:
-        """Bring the nodes up to date."""
+        """Update the nodes from the arrays."""
         messages = np.bincount(self._owner, self._messages, len(self.agents)).astype(np.int64)
         for i, agent in enumerate(self.agents):
             tally, sent = agent.tally, int(messages[i]) * agent.width_of_message
@@ -153,7 +153,7 @@ class SummaryPopulation:
         Raises
         ------
         DivergenceError
-            When a node's values grow without bound.
+            A node's values grow without bound.
         """
         self.completed = 0
         self._begin()
@@ -186,12 +186,12 @@ class SummaryPopulation:
         self._send(may)
 
     def _average_bands(self) -> None:
-        """Average the bands of neighbours, where they are pooled."""
+        """Average the bands of neighbours if they are pooled."""
         if (pool := self.agents[0].pool) is not None:
             pool.average()
 
     def _deliver(self, receives: Booleans) -> None:
-        """Have nodes take in the messages that arrive now."""
+        """Add the messages that arrive in this round to the nodes' knowledge."""
         rule, first = self.agents[0].rule, self.agents[0]
         rest = receives, self.now, rule.cells, rule.budget, first.forgets
         while not deliver(self.known, self.mail, self.links.start, *rest):
@@ -211,13 +211,13 @@ class SummaryPopulation:
             self._predict(i)
 
     def _lay_out(self) -> None:
-        """Make room for the facts about drawn samples, for each round and node."""
+        """Allocate arrays for values derived from drawn samples, for each round and node."""
         shape, first = self._ahead.targets.shape[:3], self.agents[0]
         self._aims, self._values = np.zeros((*shape, first.columns)), np.zeros((*shape, first.outputs))
         self._reached, self._aimed, self._losses = (np.zeros(shape[:2]) for _ in range(3))
 
     def _predict(self, i: int) -> None:
-        """Have a node predict the samples that are drawn, and compare."""
+        """Compute a node's predictions at the drawn samples, and their losses."""
         agent, later = self.agents[i], slice(self._cursor[i], None)
         there = np.arange(self._size) < self._ahead.counts[later, i, np.newaxis]
         points, targets = self._ahead.points[later, i], self._ahead.targets[later, i]
@@ -233,9 +233,10 @@ class SummaryPopulation:
         self._reached[later, i] = np.abs(values).max(axis=(1, 2), initial=0.0)
 
     def _refresh(self, awake: Booleans) -> None:
-        """Fit the functions that predict samples anew, where much more is known than when they were fitted last.
+        """Fit the predicting functions again if the known samples have changed much since the last fit.
 
-        What was known then fades as samples do, once a round: else weights that no longer grow would keep it for ever.
+        The number of samples at the last fit fades per round like the samples; otherwise a fit would be kept forever
+        once the weights stop growing.
         """
         weights_of(self.known, self._weights)
         self._fitted_at[awake] *= self._forgetting[awake]
@@ -247,7 +248,7 @@ class SummaryPopulation:
             self._predict(i)
 
     def _learn(self, awake: Booleans) -> None:
-        """Have nodes put those samples into their cells that they have not seen before."""
+        """Add the samples that nodes have not seen before to their cells."""
         rule, nodes = self.agents[0].rule, np.flatnonzero(awake)
         at = self._cursor[nodes]
         counts = self._ahead.counts[at, nodes]
@@ -291,7 +292,7 @@ class SummaryPopulation:
         self._sent_at[nodes] = self.now
 
     def _released(self, points: Array, aims: Array, new: Integers) -> tuple[Array, Array]:
-        """Return the samples of a round as they go into the cells that travel: clipped and with noise."""
+        """Return the samples of a round as they enter the cells that are sent, clipped and with noise."""
         assert self.agents[0].conditions is not None
         links, released = self.agents[0].conditions.links, (points.copy(), aims.copy())
         quantile = address(links.noise.quantile, QUANTILE)
@@ -304,7 +305,7 @@ class SummaryPopulation:
         return released
 
     def _check(self, nodes: Integers, at: Integers) -> None:
-        """Raise DivergenceError where a node's values are far beyond the targets."""
+        """Raise DivergenceError if a node's values are far larger than the targets."""
         far = ~(self._reached[at, nodes] <= DIVERGED * (1.0 + self._largest[nodes]))
         for i, t in zip(nodes[far].tolist(), at[far].tolist(), strict=True):
             agent = self.agents[i]
@@ -314,7 +315,7 @@ class SummaryPopulation:
             agent.check_values(self._values[t, i, : self._ahead.counts[t, i]])
 
     def _send(self, may: Booleans) -> None:
-        """Choose the cell that each node passes on to each neighbour."""
+        """Choose and send a cell for each pair of a node and its neighbour."""
         rule, mail = self.agents[0].rule, self.mail
         keys = self._neighbor, self._edge_keys
         send_all(self.known, mail, self.links.start, *keys, may, self.now, rule.reach, self._repair)
@@ -325,7 +326,7 @@ class SummaryPopulation:
         self._pass_on()
 
     def _misreport(self, i: int) -> None:
-        """Apply a node's faults of messages to its own cells among the messages that it sends."""
+        """Apply a node's message faults to messages with its own cells."""
         rows, agent = self._faults.rows[self._faults.start[i] : self._faults.start[i + 1]], self.agents[i]
         first, second = self._node_keys[i].tolist()
         targets = slice(3 + agent.inputs, 3 + agent.inputs + agent.columns)
@@ -335,7 +336,7 @@ class SummaryPopulation:
                 misreport_in(message[np.newaxis, targets], rows, first, second, self.now, POINTS)
 
     def _pass_on(self) -> None:
-        """Put the messages between nodes of this block where they are received."""
+        """Copy messages between nodes of this block to their receivers."""
         there, mail = self.links.reverse[self._inside], self.mail
         mail.received[there], mail.arrived[there] = mail.sent[self._inside], mail.speaks[self._inside]
 
@@ -343,11 +344,11 @@ class SummaryPopulation:
         """Return the delay of the message on each edge in a round, or LOST."""
         if self._realization is None or sent < PRIMING:
             return np.zeros(len(self.links.other), dtype=np.int64)
-        place = self._realization.look(sent - PRIMING)  # which may draw more rounds
+        place = self._realization.look(sent - PRIMING)  # may draw more rounds
         return self._realization.deliveries[:, place].copy()
 
     def _begin_anew(self, awake: Booleans) -> None:
-        """Reset the nodes that come back without memory."""
+        """Reset the nodes that return without memory."""
         if not self.agents[0].forgets:
             return
         for i in np.flatnonzero(awake & (self._sent_at >= 0) & (self._sent_at < self.now - 1)).tolist():
@@ -356,11 +357,11 @@ class SummaryPopulation:
             self._predict(i)
 
     def sync(self) -> None:
-        """Bring the nodes up to date: they always are."""
+        """Do nothing: the nodes are always up to date."""
 
     def restart_sums(self) -> None:
-        """Begin new sums after a report: the nodes hold them."""
+        """Do nothing: the nodes hold the sums."""
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Return the samples drawn ahead, by node: all else is with the nodes."""
+        """Return the samples drawn ahead, by node; the nodes hold the rest."""
         return self._ahead.behind(self._cursor.tolist())

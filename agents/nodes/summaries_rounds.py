@@ -1,4 +1,4 @@
-"""The rounds of nodes whose cells travel, for all nodes of a block at once."""
+"""The rounds of nodes that send cells, for all nodes of a block at once."""
 
 from typing import NamedTuple
 
@@ -24,26 +24,26 @@ from kernelswarm.protocols.core.compiling import ReadOnly, ReadOnlyIntegers, cac
 from kernelswarm.protocols.links.realization import LOST
 
 REPEATS, WHICH = 8, 9
-"""The uses of random numbers of an edge in a round, behind its losses and delays."""
+"""Streams of random numbers of an edge in a round, after those of losses and delays."""
 
 
 class CellMail(NamedTuple):
-    """The messages of nodes, by their edges."""
+    """The messages of nodes, by edge."""
 
-    sent: Array  # (E, W) what the node sent last
-    speaks: Booleans  # (E,) whether it sent anything in the last round
+    sent: Array  # (E, W) the last message of the node
+    speaks: Booleans  # (E,) whether the node sent a message in the last round
     received: Array  # (E, W) the message of the last round
-    arrived: Booleans  # (E,) whether anything was
-    bodies: Array  # (E, S, W) the messages on their way to it, by the round in which they were sent
+    arrived: Booleans  # (E,) whether there was such a message
+    bodies: Array  # (E, S, W) the messages on their way to the node, by slot of the round in which they were sent
     rounds: Integers  # (E, S) that round, -1 for no message
-    due: Integers  # (E, S) the round in which it arrives
-    begun: Integers  # (V,) the round in which the node forgot all that it knew, -1 for never
-    begun_there: Integers  # (E,) the same of the other end, as far as known
-    traffic: Integers  # (E, 4) counts of messages to it, by their fate
+    due: Integers  # (E, S) the round of arrival
+    begun: Integers  # (V,) the round of the node's last reset, -1 for never
+    begun_there: Integers  # (E,) the same for the other end, as far as known
+    traffic: Integers  # (E, 4) counts of messages, by their fate
 
 
 def empty_mail(degree: int, rounds: int, width: int) -> CellMail:
-    """Return an empty buffer of a node's messages, with room for so many rounds of so many numbers each."""
+    """Return an empty buffer for a node's messages of ``rounds`` rounds and ``width`` numbers each."""
     return CellMail(
         np.zeros((degree, width)),
         np.zeros(degree, dtype=np.bool_),
@@ -73,7 +73,7 @@ def cells_at(cells: Cells, i: int) -> Cells:
 
 @cached_njit
 def known_at(known: Known, i: int, start: ReadOnlyIntegers) -> Known:
-    """Return a view of a node's knowledge, from the arrays of all nodes."""
+    """Return a view of a node's known cells, from the arrays of all nodes."""
     return Known(
         known.heads[i],
         known.points[i],
@@ -91,11 +91,11 @@ def learn_all(
     own: Cells,
     known: Known,
     start: ReadOnlyIntegers,
-    released_points: ReadOnly,  # (V, b, p) samples as they go into cells that travel
+    released_points: ReadOnly,  # (V, b, p) samples as they enter the cells that are sent
     released_targets: ReadOnly,  # (V, b, C)
     points: ReadOnly,  # (V, b, p)
     targets: ReadOnly,  # (V, b, C)
-    new: ReadOnlyIntegers,  # (V,) the samples to take in, -1 for none, -2 for sleeping nodes
+    new: ReadOnlyIntegers,  # (V,) the number of new samples, -1 for none, -2 for sleeping nodes
     lengths: ReadOnly,  # (V, p)
     near: float,
     forgetting: ReadOnly,  # (V,)
@@ -103,7 +103,7 @@ def learn_all(
     growth: float,
     least: float,
 ) -> None:
-    """Take the samples of a round into the cells of awake nodes, and publish grown cells."""
+    """Add the samples of a round to the cells of awake nodes, and publish grown cells."""
     for i in range(len(new)):
         if new[i] >= -1:
             sent = cells_at(cells, i)
@@ -127,7 +127,7 @@ def send_all(
     reach: int,
     repair: float,
 ) -> None:
-    """Choose the cell that each node passes on to each neighbour, which is taken to have it from then on."""
+    """Choose the cell that each node sends to each neighbour, and assume that the neighbour receives it."""
     for i in range(len(start) - 1):
         own = known_at(known, i, start)
         for e in range(start[i], start[i + 1]):
@@ -148,7 +148,7 @@ def send_all(
 
 @cached_njit
 def repeated(known: Known, neighbor: int, first: int, second: int, now: int, reach: int, repair: float) -> int:
-    """Return the place of a cell to repeat to a neighbour, now and then; -1 for none."""
+    """Return the index of a cell to repeat to a neighbour, with probability ``repair``; -1 for none."""
     if uniform(first, second, REPEATS * 2**32 + now) >= repair:
         return -1
     m = int(uniform(first, second, WHICH * 2**32 + now) * known.used[0])
@@ -158,7 +158,7 @@ def repeated(known: Known, neighbor: int, first: int, second: int, now: int, rea
 
 @cached_njit
 def dispatch(mail: CellMail, delays: ReadOnlyIntegers, now: int) -> None:
-    """Hand the messages of the round before to the links: each edge delays or loses its message."""
+    """Pass the messages of the previous round to the links, which delay or lose each of them."""
     slots = mail.rounds.shape[1]
     for e in range(len(mail.arrived)):
         if mail.arrived[e]:
@@ -184,9 +184,9 @@ def deliver(
     budget: int,
     forget: bool,
 ) -> bool:
-    """Have nodes take in the messages that arrive now, in the order in which they were sent.
+    """Add the messages that arrive in this round to the nodes' knowledge, in the order in which they were sent.
 
-    Returns False where a node has no room for one; that and the later ones are left for another call.
+    Returns False if a node has no room for a message; this and later messages are left for another call.
     """
     slots = mail.rounds.shape[1]
     for i in range(len(start) - 1):
@@ -211,7 +211,7 @@ def deliver(
 
 @cached_njit
 def weights_of(known: Known, weights: Array) -> None:
-    """Sum up the samples in all cells that each node knows, (V,)."""
+    """Compute the number of samples in all cells known to each node, (V,)."""
     for i in range(len(weights)):
         weights[i] = 0.0
         for m in range(known.used[i, 0]):

@@ -1,4 +1,4 @@
-"""Rounds of nodes in arrays, with stops between them: for samples, room, and nodes that come back."""
+"""Rounds of nodes in arrays, with pauses for samples, room, and returning nodes."""
 
 from typing import Any, Protocol
 
@@ -7,21 +7,21 @@ from kernelswarm.agents.nodes.node import Node
 
 
 class ByTurns(Protocol):
-    """Nodes whose rounds may stop before the last one."""
+    """Nodes whose rounds may pause before the last one."""
 
     now: int
     completed: int
 
     def take(self, left: int) -> tuple[int, int, int, float]:
-        """Run up to so many rounds; returns why they ended, how many were run, and the node and the curvature there."""
+        """Run at most ``left`` rounds; return why they ended, their number, and the node and curvature at the end."""
         ...
 
     def pause(self, left: int) -> None:
-        """Draw samples, maintain states and give them room before so many further rounds."""
+        """Draw samples, maintain states and make room for them before up to ``left`` further rounds."""
         ...
 
     def begin_anew(self) -> None:
-        """Reset the nodes that come back in the round to come and have not been reset for it."""
+        """Reset the nodes that return in the next round and are not yet reset for it."""
         ...
 
     def fail(self, node: int, curvature: float) -> None:
@@ -30,7 +30,7 @@ class ByTurns(Protocol):
 
 
 def run_by_turns(nodes: ByTurns, rounds: int) -> None:
-    """Run rounds; ``nodes.completed`` holds how many, also where a node's error is raised."""
+    """Run rounds; ``nodes.completed`` is their number, even if a node's error is raised."""
     left, nodes.completed = rounds, 0
     while left:
         reason, completed, node, curvature = nodes.take(left)
@@ -46,7 +46,7 @@ def run_by_turns(nodes: ByTurns, rounds: int) -> None:
 
 
 def settle(agent: Node, i: int, now: int, steps: int, samples: int, sums: Any) -> None:
-    """Bring what node i counts up to date after steps on some samples, by the sums of rounds."""
+    """Update the counts of node i after steps on some samples, from the sums of rounds."""
     agent.now = now
     agent.samples += samples
     agent.largest_target = float(sums.largest_target[i])

@@ -1,4 +1,4 @@
-"""Many nodes that send vectors held in arrays, so that whole rounds run in compiled code."""
+"""Nodes that send vectors, held in arrays, so that whole rounds run in compiled code."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ NO_DUALS = np.zeros(0)
 
 
 class VectorPopulation:
-    """Nodes in arrays, which run their rounds together, as :class:`~kernelswarm.agents.nodes.population.Population`.
+    """Nodes in arrays that run their rounds together, like :class:`~kernelswarm.agents.nodes.population.Population`.
 
-    On links that are not ideal vectors may be late, changed or lost, and nodes may sleep.
+    On links that are not ideal, vectors may be late, changed or lost, and nodes may sleep.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class VectorPopulation:
         self._batch_sizes = np.array([agent.learner.batch_size for agent in agents], dtype=np.int64)
         self._protocol = vectors_form(agents, self._begun)
         self.links = links_of(agents, places, None)
-        self._ones = np.ones(len(places), dtype=np.int64)  # the vectors that each node sends
+        self._ones = np.ones(len(places), dtype=np.int64)  # the number of vectors that each node sends
         self._forms = learner_forms([agent.learner for agent in agents], feature_form)
         self._kinds = kinds_of(agents, self._forms)
         vectors, sent = [self._protocol.pack(i) for i in range(len(agents))], self._protocol.sent
@@ -109,7 +109,7 @@ class VectorPopulation:
             self._keep_evaluated(i, agent.own, 0)
         self._banded = any(agent.band is not None for agent in agents)
         self._counts = counts_of(agents, self.links)
-        self._counts.cursor[:] = 0 if self.now >= PRIMING else -1  # 0 once nodes have adapted to their first samples
+        self._counts.cursor[:] = 0 if self.now >= PRIMING else -1  # 0 after the adaptation to the first samples
         laid, following = (
             Laid.of(Drawn(drawn, np.array([[len(x) for x, _ in drawn]])), room)
             for drawn in ([(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents])
@@ -141,13 +141,11 @@ class VectorPopulation:
         messages.send_again(self.now, sends, sent, exchange.asked)
 
     def flight(self) -> Flight:
-        """Return the messages sent last, with room for those received next."""
+        """Return the messages sent last, with room for the messages received next."""
         if self._messages is not None:
             return self._messages.flight(self.now)
         vectors = self._vectors.last_sent
-        last_sent = vectors.reshape(
-            len(vectors), 1, self._width
-        )  # no new axis: that would be another type to the compiler
+        last_sent = vectors.reshape(len(vectors), 1, self._width)  # a new axis would have another type for the compiler
         none, ones = np.zeros((0, 1, self.agents[0].outputs)), self._ones
         return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS, ones, ones, ones)
 
@@ -157,12 +155,12 @@ class VectorPopulation:
         Raises
         ------
         DivergenceError
-            When a node's iteration grows without bound.
+            A node's iteration grows without bound.
         """
         run_by_turns(self, rounds)
 
     def take(self, left: int) -> tuple[int, int, int, float]:
-        """Run up to so many rounds; returns as :func:`run_vector_rounds`."""
+        """Run at most ``left`` rounds; returns as :func:`run_vector_rounds`."""
         before = self._reached()
         if max(before) == len(self._samples.counts) - 2:
             return PAUSED, 0, 0, 0.0
@@ -183,8 +181,8 @@ class VectorPopulation:
         return reason, completed, node, 0.0
 
     def _run_rounds(self, left: int, at: int) -> tuple[int, int, int]:
-        """Run up to so many rounds on ideal links from the samples ``at`` on; in the last round that primes the network
-        nodes adapt to their first samples."""
+        """Run at most ``left`` rounds on ideal links, from the samples ``at`` on; in the last priming round nodes adapt
+        to their first samples."""
         primes = self.now < PRIMING
         if primes and self.now < PRIMING - 1:
             return DONE, 1, 0
@@ -197,7 +195,7 @@ class VectorPopulation:
         return found
 
     def begin_anew(self) -> None:
-        """Reset the nodes that come back in the round to come."""
+        """Reset the nodes that return in the next round."""
         assert self._messages is not None and self._exchange is not None
         exchange, now, sizes = self._exchange, self.now, self._samples.step_sizes
         for i in self._messages.returning(now, exchange.sent_at, exchange.begun).tolist():
@@ -242,12 +240,12 @@ class VectorPopulation:
                 agent.tally.scalars_sent += int(counts.scalars[i])
                 agent.tally.bytes_sent += float(counts.bytes[i])
                 agent.tally.traffic = counts.traffic[edges_at(self.links, i)].copy()
-            elif not fulfils(agent.rule, AddressedRule):  # which counts by itself
+            elif not fulfils(agent.rule, AddressedRule):  # such protocols count their own numbers
                 agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
         counts.scalars[:], counts.bytes[:] = 0, 0.0
 
     def _sync(self, i: int) -> int:
-        """Bring a node up to date, and return the rounds in which it has learned since it was."""
+        """Update a node from the arrays, and return the number of rounds with steps since the last update."""
         agent, rounds = self.agents[i], int(self._counts.learned[i])
         self._counts.learned[i] = 0
         if not self._protocol.synced:
@@ -258,11 +256,11 @@ class VectorPopulation:
         return rounds
 
     def _known(self, i: int) -> Array:
-        """Return a view of a node's vector of weights and whatever else the protocol keeps."""
+        """Return a view of a node's vector: weights and further state of the protocol."""
         return self._vectors.known[self._vectors.begins[i] : self._vectors.begins[i + 1]]
 
     def restart_sums(self) -> None:
-        """Begin new sums after a report."""
+        """Start new sums after a report."""
         self._sums = VectorSums(
             np.array([agent.tally.loss for agent in self.agents], dtype=np.float64),
             np.array([agent.largest_target for agent in self.agents], dtype=np.float64),
@@ -270,7 +268,7 @@ class VectorPopulation:
         )
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Hand the samples in flight back to the nodes, after :meth:`sync`; returns those drawn ahead, by node."""
+        """Store the samples in flight in the nodes, after :meth:`sync`; returns those drawn ahead, by node."""
         reached = self._reached()
         for i, (agent, at) in enumerate(zip(self.agents, reached, strict=True)):
             (agent.points, agent.targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
@@ -279,7 +277,7 @@ class VectorPopulation:
         return self._behind(reached)
 
     def _hand_back(self, messages: Messages, exchange: VectorExchange) -> None:
-        """Give the nodes the messages that they have received and sent."""
+        """Store received and sent messages in the nodes."""
         mail = exchange.mail
         messages.hand_back(self.now)
         slot = (self.now - 1) % len(mail.points)
@@ -287,11 +285,11 @@ class VectorPopulation:
             agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
             agent.used = exchange.used[edges_at(self.links, i)].copy()
             agent.last_sent = self._vectors.last_sent[i].copy()
-            if mail.previous[slot, i] != SILENT:  # it has just been sent
+            if mail.previous[slot, i] != SILENT:  # sent in the last round
                 agent.last_sent = self._as_received(exchange.terms, i, mail.points[slot, i])
 
     def _as_received(self, terms: Terms, i: int, vector: Array) -> Array:
-        """Return a vector that node i has just sent, (1, n), as its faults and the links will change it, (n,)."""
+        """Return a vector (1, n) that node i has just sent, as changed by its faults and the links, (n,)."""
         received, sent = vector.copy(), self.now - 1
         (first, second), faults = terms.node_keys[i].tolist(), slice(*terms.fault_start[i : i + 2].tolist())
         misreport_in(received, terms.faults[faults], first, second, sent, POINTS)
@@ -302,18 +300,18 @@ class VectorPopulation:
         return found
 
     def _batch(self, i: int, at: int) -> tuple[Array, Array]:
-        """Return the points (n, p) and targets (n, q) of node i's samples of a round."""
+        """Return the points (n, p) and targets (n, q) of node i in a round."""
         points, targets, counts, *_ = self._samples
         there = slice(counts[at, i])
         return points[at, i, there].copy(), targets[at, i, there].copy()
 
     def _behind(self, reached: Sequence[int]) -> list[tuple[Array, Array]]:
-        """Return each node's samples behind its two batches in flight, as they were drawn."""
+        """Return each node's samples after its two batches in flight, as they were drawn."""
         points, targets, counts, *_ = self._samples
         return Laid(points, targets, counts).behind([at + 2 for at in reached])
 
     def _keep_evaluated(self, i: int, own: Evaluated, at: int) -> None:
-        """Take over node i's evaluation at the samples of a round, which it learns from next."""
+        """Take over node i's evaluation at the samples of a round, which are those of its next step."""
         vectors, count = self._vectors, len(own.values)
         begin, slot = i * vectors.values.shape[2], slot_of(at, vectors.values)
         vectors.values[slot, i, :count], vectors.rows[begin : begin + count] = own.values, own.rows
@@ -322,9 +320,9 @@ class VectorPopulation:
             form.begin(agent.state, agent.round - agent.begun, own)
 
     def _begun(self, i: int) -> tuple[Evaluated, Array]:
-        """Return node i's evaluation at its samples at the begin of a round, and their targets."""
+        """Return node i's evaluation at its samples at the start of a round, and their targets."""
         (*_, room, _), form, at = self._vectors.values.shape, self._forms[i], int(self._counts.cursor[i])
-        at += 0 if self._lossy else 1 + int(self._states.turn[0])  # on ideal links all cursors move behind the rounds
+        at += 0 if self._lossy else 1 + int(self._states.turn[0])  # on ideal links cursors move only after the rounds
         points, targets = self._batch(i, at)
         if isinstance(form, PlainFeatures):
             return form.own(self.agents[i].state), targets
@@ -332,15 +330,15 @@ class VectorPopulation:
         return Evaluated(points, rows[: len(points)].copy(), values[: len(points)].copy()), targets
 
     def _reached(self) -> list[int]:
-        """Return the place of the samples that each node learns from next."""
+        """Return the index of the samples of each node's next step."""
         reached: list[int] = self._counts.cursor.tolist()
         return reached
 
     def pause(self, left: int) -> None:
-        """Draw the samples of at most ``left`` further rounds, behind those in flight."""
+        """Draw the samples of at most ``left`` further rounds, after the samples in flight."""
         points, targets, counts, *_ = self._samples
         reached, stepped = self._reached(), 0 if self._protocol.synced else self._counts.learned
-        if min(reached) < len(counts) - 2:  # some node has slept
+        if min(reached) < len(counts) - 2:  # some node slept
             for agent, behind in zip(self.agents, self._behind(reached), strict=True):
                 put_back(agent, *behind)
         now, nodes = np.add.outer((0, 1), reached), np.arange(len(self.agents))
@@ -355,7 +353,7 @@ class VectorPopulation:
         sizes = sizes_ahead(self.agents, self._forms, stepped, len(further.counts) + 1, by_rounds=True)
         self._take_on(laid, sizes.swapaxes(0, 1))
         self._counts.cursor[:] = 0
-        if self._protocol.synced:  # `sizes_ahead` may have moved learners to their last evaluation
+        if self._protocol.synced:  # `sizes_ahead` may have set learners to their last evaluation
             for agent in self.agents:
                 agent.place()
 
@@ -375,7 +373,7 @@ class VectorPopulation:
 
 
 def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int) -> Phases:
-    """Return the functions and the numbers of a protocol."""
+    """Return the functions and numbers of a protocol."""
     first = agents[0]
     both = (rule.adapt, rule.receive)
     starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both]

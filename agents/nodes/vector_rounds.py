@@ -1,8 +1,8 @@
-"""The round of nodes that send vectors, for all of a block, in compiled code.
+"""The round of all nodes of a block that send vectors, in compiled code.
 
-A round ends when the vectors that were sent on its samples are received: a node receives, ends its round, and sees the
-samples of the next before it sends. Whether links are ideal is a constant; on others messages travel as those of points
-and values do (:mod:`~kernelswarm.agents.nodes.receiving`).
+A round ends with the receipt of the vectors that were sent on its samples: a node receives, ends its round, and
+evaluates the next samples before it sends. Whether links are ideal is a constant; on other links vectors are sent like
+points and values (:mod:`~kernelswarm.agents.nodes.receiving`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from kernelswarm.protocols.parameters.neighbours import squared_distance
 LONG_LOOPS = True
 
 ADAPT_START, ADAPT_FINISH, RECEIVE_START, RECEIVE_FINISH = range(4)
-"""The functions of a protocol, by their addresses."""
+"""The functions of a protocol, as indices of their addresses."""
 
 
 class Phases(NamedTuple):
@@ -62,20 +62,20 @@ class Phases(NamedTuple):
 
     functions: Integers  # (4,) addresses
     numbers: Array
-    lambdas: Array  # (K, L) each kind of learner's regularization of each feature
-    weights: int  # L C, with which a node's vector begins
-    sent: int  # where the part that it sends begins in it
+    lambdas: Array  # (K, L) regularization of each feature, by kind of learner
+    weights: int  # L C, the length of the weights at the start of a node's vector
+    sent: int  # the start of the sent part in a node's vector
     implicit: bool
 
 
 class Vectors(NamedTuple):
     """The nodes' vectors, the vectors sent, and evaluations."""
 
-    known: Array  # (length of all,) node by node, as the protocol lays it out: the weights (L, C) first
-    begins: Integers  # (V + 1,) where each node's begins
-    last_sent: Array  # (V + outside, n) the vectors that their neighbours have received
-    rows: Array  # (V b, R) at the nodes' next samples, with room for b of each node
-    values: Array  # (1, V, b, C) there; with bands (rounds + 2, V, b, C), of all rounds
+    known: Array  # (total length,) by node, in the protocol's layout: the weights (L, C) first
+    begins: Integers  # (V + 1,) the start of each node's vector
+    last_sent: Array  # (V + outside, n) the vectors that the neighbours have received
+    rows: Array  # (V b, R) at the nodes' next samples, with room for b samples of each node
+    values: Array  # (1, V, b, C) at the next samples; with bands (rounds + 2, V, b, C), at the samples of all rounds
     scratch: Array  # working memory of steps
 
 
@@ -88,17 +88,17 @@ class VectorSums(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Samples that were drawn ahead, and the sizes of the steps on them; b is the largest batch of any node."""
+    """Samples drawn ahead, and the sizes of the steps on them; b is the largest batch of any node."""
 
-    points: Array  # (rounds + 2, V, b, p), by rounds, in the order in which they are read
+    points: Array  # (rounds + 2, V, b, p), by round, in the order in which they are read
     targets: Array  # (rounds + 2, V, b, q)
     counts: Integers  # (rounds + 2, V) the number of samples
     step_sizes: Array  # (rounds + 1, V, k)
-    batch_sizes: Integers  # (V,) samples of a whole batch
+    batch_sizes: Integers  # (V,) samples of a complete batch
 
 
 class Work(NamedTuple):
-    """The working memory of a node's round."""
+    """Working memory of a node's round."""
 
     rows: Array  # (b, R)
     values: Array  # (b, C)
@@ -107,9 +107,9 @@ class Work(NamedTuple):
     stiffness: Array  # (b,)
     losses: Array  # (b,)
     moved: Array  # (L C,) weights during a round
-    sizes: Array  # (k,) of the step
+    sizes: Array  # (k,) sizes of the step
     received: Array  # (deg n,) deg is the largest degree
-    counts: Array  # (deg,) the weight of each of them by its age
+    counts: Array  # (deg,) the weight of each received vector by its age
 
 
 class VectorNetwork(NamedTuple):
@@ -126,19 +126,19 @@ class VectorNetwork(NamedTuple):
 
 
 def vector_rounds(ideal: bool) -> Compiled:
-    """Return the function that runs rounds on ideal links, or on others."""
+    """Return the function that runs rounds on ideal or other links."""
 
     @nogil(makes_arrays=False)
     def run(
         network: VectorNetwork,
-        exchange: VectorExchange,  # None on ideal links, as is ``realized``
+        exchange: VectorExchange,  # None on ideal links, like ``realized``
         realized: Realized,
-        first: int,  # the first round, by its place in the samples; on unreliable links by that in the run
+        first: int,  # the first round, as index of its samples; on unreliable links as round of the run
         count: int,
         diverged: float,
-        primes: bool,  # whether samples, which nodes have seen, are only adapted to; else by the round
+        primes: bool,  # on ideal links, whether to only adapt to the samples, which are already evaluated
     ) -> tuple[int, int, int]:
-        """Run ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+        """Run ``count`` rounds; returns why they ended, the rounds completed, and the node at the end."""
         links, vectors, nodes, place = network.links, network.vectors, len(network.kinds.of), 0
         turn, learns, adapts = network.states.turn, not primes, True
         for now in range(first, first + count):
@@ -199,7 +199,7 @@ run_vector_rounds, run_lossy_vector_rounds = vector_rounds(ideal=True), vector_r
 
 @force_inline
 def gather(i: int, network: VectorNetwork) -> None:
-    """Copy the vectors that node i's neighbours have sent."""
+    """Copy the vectors sent by node i's neighbours."""
     links, last_sent = network.links, network.vectors.last_sent
     width = last_sent.shape[1]
     for e in range(links.start[i + 1] - links.start[i]):
@@ -210,7 +210,7 @@ def gather(i: int, network: VectorNetwork) -> None:
 
 @force_inline
 def take_sent(sent: int, last_sent: Array, exchange: VectorExchange) -> None:
-    """Keep the vectors that nodes sent in a round as links have changed them, which all receivers get."""
+    """Keep the vectors sent in a round, as changed by the links, which change them equally for all receivers."""
     mail = exchange.mail
     slot = sent % mail.points.shape[0]
     for i in range(len(exchange.sent_at)):
@@ -221,7 +221,7 @@ def take_sent(sent: int, last_sent: Array, exchange: VectorExchange) -> None:
 
 @force_inline
 def gather_arrived(i: int, now: int, network: VectorNetwork, exchange: VectorExchange) -> None:
-    """Find the newest vector that has arrived from each of node i's neighbours, and its weight."""
+    """Find the newest vector that has arrived from each neighbour of node i, and its weight."""
     links, vectors, work, mail, terms = network.links, network.vectors, network.work, exchange.mail, exchange.terms
     slots, width = mail.points.shape[0], vectors.last_sent.shape[1]
     begin = links.start[i]
@@ -250,7 +250,7 @@ def post(
     exchange: VectorExchange,
     realized: Realized,
 ) -> None:
-    """Send node i's vector if it has moved far enough."""
+    """Send node i's vector, unless a trigger withholds it because it has moved too little."""
     terms, last_sent = exchange.terms, line_of(network.vectors.last_sent, i, len(vector))
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     exchange.quiet[i] = False
@@ -265,14 +265,14 @@ def post(
 
 @inline_always
 def slot_of(t: int, values: Array) -> int:
-    """Return the place of the values of a round: 0, or with bands, which keep all rounds, that of the round."""
+    """Return the index of the values of a round: 0, or with bands, which keep all rounds, the round."""
     return t if values.shape[0] > 1 else 0
 
 
 @inline_always
 def given_of(i: int, t: int, degree: int, sent: int, network: VectorNetwork) -> PhaseArguments:
-    """Return the arguments of a phase of node i, with its samples t and so many vectors of neighbours, and ``sent``
-    numbers of its own; the step's sizes are filled in."""
+    """Return the arguments of a phase of node i, with its samples t, ``degree`` vectors of neighbours, and ``sent``
+    numbers of its own vector; fills in the step sizes."""
     _, kinds, _, vectors, _, phases, samples, work = network
     columns, size, place = vectors.rows.shape[1], samples.counts[t, i], t * samples.targets.shape[1] + i
     for n in range(len(work.sizes)):
@@ -294,7 +294,7 @@ def given_of(i: int, t: int, degree: int, sent: int, network: VectorNetwork) -> 
 
 @force_inline
 def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
-    """Have node i learn from its samples t and from the vectors at the front of ``work.received``; False where it
+    """Update node i with its samples t and the vectors at the front of ``work.received``; returns False if it
     diverges."""
     _, kinds, links, vectors, sums, phases, _, work = network
     given = given_of(i, t, links.start[i + 1] - links.start[i], vectors.last_sent.shape[1], network)
@@ -328,7 +328,7 @@ def see(i: int, t: int, network: VectorNetwork) -> None:
 
 @force_inline
 def adapt(i: int, t: int, network: VectorNetwork) -> None:
-    """Let node i adapt its state by its samples t, which it has seen, before it sends."""
+    """Let node i adapt its state to its evaluated samples t, before it sends."""
     rule = network.phases.functions
     if rule[ADAPT_FINISH] == NONE:
         return
@@ -341,7 +341,7 @@ def adapt(i: int, t: int, network: VectorNetwork) -> None:
 
 @force_inline
 def descend(i: int, t: int, network: VectorNetwork) -> None:
-    """Take node i's learner's step on its samples t from the weights that are moved; without samples they stay."""
+    """Take a step of node i's learner on its samples t from the weights ``work.moved``; without samples, no step."""
     _, kinds, _, vectors, _, phases, samples, work = network
     weights, sizes, size = work.moved, work.sizes, samples.counts[t, i]
     if size == 0:
@@ -382,7 +382,7 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
 
 @force_inline
 def weigh(eta: float, curvature: float, batch_size: int, gradient: Array, rates: Array, stiffness: Array) -> None:
-    """Fill in the rates and curvatures of a node's samples; a part of a batch makes the step as much smaller."""
+    """Fill in the rates and curvatures of a node's samples; a partial batch makes the step proportionally smaller."""
     size = len(rates)
     share = 1.0 if size >= batch_size else size / batch_size
     for k in range(size):

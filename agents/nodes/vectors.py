@@ -1,4 +1,4 @@
-"""A node whose neighbours exchange vectors: the weights of features that all of them share."""
+"""A node that exchanges vectors with its neighbours: weights of features that all nodes share."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def lambdas_of(learner: FeatureLearner, state: Any, features: int) -> Array:
 
 
 class RoundSamples:
-    """The samples of a node's round, as its rule sees them.
+    """The samples of a node's round, in the form passed to its rule.
 
-    They are :class:`~kernelswarm.protocols.parameters.contract.Samples`.
+    See :class:`~kernelswarm.protocols.parameters.contract.Samples`.
 
     Parameters
     ----------
     learner : Learner
         A learner that is linear in its features.
     state
-        Its state, with which it steps.
+        The learner's state, with which it takes steps.
     own : Evaluated
         The samples' points and features.
     targets : Array
@@ -81,7 +81,7 @@ class RoundSamples:
         return lambdas_of(self._linear, self._state, self.features.shape[1])
 
     def descend(self, weights: Array) -> Array:
-        """Return the weights (L, C) after a step of the learner on the samples; without samples, as they are."""
+        """Return the weights (L, C) after a step of the learner on the samples; without samples, unchanged weights."""
         if not len(self.targets):
             return weights
         learner, state = self._learner, self._state
@@ -101,14 +101,14 @@ class RoundSamples:
 class VectorNode(Node):
     """A node that sends a vector to all its neighbours.
 
-    A round ends when the vectors are received that were sent on its samples. Rounds run in arrays
-    (:class:`~kernelswarm.agents.nodes.vector_population.VectorPopulation`). Here is what the node is between them,
-    and what rounds ask of a rule in plain Python.
+    A round ends with the receipt of the vectors that were sent on its samples. Rounds run in arrays
+    (:class:`~kernelswarm.agents.nodes.vector_population.VectorPopulation`). This class holds the state between rounds
+    and calls rules in plain Python.
 
     Parameters
     ----------
     neighborhood, slots, source, inputs, outputs, targets
-        As of :class:`~kernelswarm.agents.nodes.node.Node`.
+        See :class:`~kernelswarm.agents.nodes.node.Node`.
     learner : Learner
         A learner that is linear in its features.
     rule : ParameterRule
@@ -132,7 +132,7 @@ class VectorNode(Node):
         self.rule = rule
         self.received_points = []
         self.own: Evaluated
-        """What a rule in plain Python sees of its samples."""
+        """The evaluation at its samples, for rules in plain Python."""
         self._linear = cast(FeatureLearner, learner)
         self.links = rule.begin(neighborhood, self._linear.coefficients(self.state).copy())
         self.bound_noise()
@@ -140,7 +140,7 @@ class VectorNode(Node):
         self._inputs = inputs
         self._nodes = neighborhood.nodes
         self.begun = 0
-        """The rounds after which the learner began anew, last."""
+        """The round of the last reset of the learner."""
         self.width = self._sent().shape[1]
 
     def begin(self) -> None:
@@ -149,12 +149,12 @@ class VectorNode(Node):
         (self.points, self.targets), self.following = self.source.draw(size), self.source.draw(size)
 
     def adapt(self) -> None:
-        """Update the protocol's state by the samples of the next round, before the node sends."""
+        """Update the protocol's state with the samples of the next round, before the node sends."""
         self.links = self.rule.adapt(self.links, self._samples())
         self.place()
 
     def receive(self, received: Received) -> None:
-        """Update the protocol's state by the vectors received, which ends the round."""
+        """Update the protocol's state with the received vectors, which ends the round."""
         if fulfils(self.rule, AddressedRule):
             self.tally.scalars_sent += self.width * self.rule.receivers(self.links)
         self.links = self.rule.receive(self.links, received, self._samples())
@@ -162,11 +162,11 @@ class VectorNode(Node):
         self.place()
 
     def place(self) -> None:
-        """Set the learner's weights to the protocol's, after as many steps as rounds since it began."""
+        """Set the learner's weights to the protocol's, with as many steps as rounds since its last reset."""
         self._linear.place(self.state, self.rule.weights(self.links), self.round - self.begun)
 
     def bound_noise(self) -> None:
-        """Estimate the noise from samples only that the node has not learned from."""
+        """Restrict the noise estimate to samples that the node has not learned from."""
         rule = self._described
         if hasattr(self, "links") and fulfils(rule, InformedRule):
             learn_at_most(rule.information(self.links).noise, self.distinct // self.learner.batch_size)
@@ -174,7 +174,7 @@ class VectorNode(Node):
     def posterior(self) -> Posterior | None:
         """Return the predictive variance; None for protocols that do not solve least squares.
 
-        The sums are means over the nodes, which all of them have learned from: V times as much is known.
+        The sums are means over the V nodes, so the information is V times as large.
         """
         if not fulfils(self.rule, InformedRule):
             return None
@@ -188,11 +188,11 @@ class VectorNode(Node):
         return Posterior(function, np.ascontiguousarray(root), None, known.ridge, units, noise).thinned(self.times)
 
     def further_arrays(self) -> dict[str, AnyArray]:
-        """Return nothing: the points in flight follow from the protocol's state."""
+        """Return an empty dict: the points in flight follow from the protocol's state."""
         return {}
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over nothing."""
+        """Do nothing: there are no such arrays."""
 
     def _sent(self) -> Array:
         return np.array(self.rule.send(self.links), dtype=np.float64).reshape(1, -1)
@@ -205,18 +205,18 @@ class VectorNode(Node):
 
 
 class LossyVectorNode(VectorNode):
-    """A node that exchanges vectors on unreliable links or with a clock of its own.
+    """A node that exchanges vectors on unreliable links or with an own clock.
 
-    It is the :class:`VectorNode` as long as every vector arrives in time. Of each neighbour it takes the newest vector
-    that has arrived; where there is none that is new, the edge counts nothing in the round, or, with ``on_missing
-    = "repeat"``, that vector once more. A trigger keeps the node from sending while its vector is no farther than the
-    threshold from the one that it sent last. A node that is not awake does nothing. All that happens in arrays
+    It behaves like :class:`VectorNode` while every vector arrives in time. From each neighbour it uses the newest
+    arrived vector; without a new one, the edge has no weight in the round, or, with ``on_missing = "repeat"``, that
+    vector is used again. With a trigger, the node does not send while its vector is within the threshold of the last
+    sent one. A sleeping node does nothing. Rounds run in arrays
     (:class:`~kernelswarm.agents.nodes.vector_population.VectorPopulation`).
 
     Parameters
     ----------
     neighborhood, slots, learner, rule, source, inputs, outputs, targets
-        As of :class:`VectorNode`.
+        See :class:`VectorNode`.
     conditions : Conditions
         Links and clock.
     """
@@ -230,9 +230,9 @@ class LossyVectorNode(VectorNode):
         self.sent_at = NO_ANSWER
         """The round in which its present vector was ready to be sent."""
         self.used = np.full(degree, NO_ANSWER)
-        """The rounds of the last vectors that it has received."""
+        """The rounds of the last vectors received."""
         self.last_sent: Array = self._sent()[0]
-        """The vector that its neighbours know."""
+        """The vector known to its neighbours."""
         self.quiet = False
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
 
@@ -241,7 +241,7 @@ class LossyVectorNode(VectorNode):
         return bytes_of(self.width, 0, 0, 1, self.conditions.links.bits)
 
     def begin_anew(self) -> None:
-        """Reset the node to its state before the first round; samples drawn and not learned from stay."""
+        """Reset the node to its state before the first round; keep drawn samples that it has not learned from."""
         self.state = self.learner.init(self._inputs, self.outputs)
         self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
         self.bound_noise()
@@ -251,7 +251,7 @@ class LossyVectorNode(VectorNode):
         self.last_sent, self.quiet = self._sent()[0], False
 
     def remedy(self) -> str:
-        """Name the protocol's limits on unreliable links, else the keys to lower."""
+        """Return the protocol's requirements if links or clock are not ideal, otherwise the keys to lower."""
         realization = not (self.conditions.links.ideal and self.conditions.clock.ideal)
         return (requirement_of(self.rule) if realization else None) or super().remedy()
 
@@ -268,7 +268,7 @@ class LossyVectorNode(VectorNode):
         }
 
     def take_further(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Take over what :meth:`further_arrays` returned."""
+        """Restore the arrays of :meth:`further_arrays`."""
         self.now, self.sent_at = arrays["lossy.now"].tolist()
         self.used, self.last_sent = arrays["lossy.used"].copy(), arrays["lossy.last_sent"].copy()
         self.begun = int(arrays["lossy.begun"])
@@ -277,23 +277,23 @@ class LossyVectorNode(VectorNode):
         self.inbox.take_over(arrays)
 
 
-# A protocol of vectors for compiled rounds, whether it is compiled or not.
+# A protocol of vectors for compiled rounds, in compiled or plain Python code.
 
 ADAPTED, RECEIVED, BOX = range(3)
-"""The numbers of a protocol in plain Python: the addresses of its methods, and of the shared memory between."""
+"""The numbers of a protocol in plain Python: the addresses of its methods and of the shared memory."""
 
 
 def vectors_form(
     nodes: Sequence[VectorNode], begun: Callable[[int], tuple[Evaluated, Array]]
 ) -> HandedVectors | PlainVectors:
-    """Return a protocol's compiled functions, or calls of its methods where it has none.
+    """Return a protocol's compiled functions, or, if it has none, functions that call its methods.
 
     Parameters
     ----------
     nodes : sequence of VectorNode
-        By their places.
+        The nodes, by index.
     begun : callable
-        Given a node's index while it begins a round, its evaluations at its samples, and their targets.
+        Returns a node's evaluation at its samples at the start of a round, and their targets, for the node's index.
     """
     try:
         return HandedVectors(nodes, handed_over(nodes[0].rule, "protocol"))
@@ -307,7 +307,7 @@ class HandedStates:
     Parameters
     ----------
     nodes : sequence of Node
-        By their places.
+        The nodes, by index.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -329,13 +329,13 @@ class HandedVectors(HandedStates):
     Parameters
     ----------
     nodes : sequence of VectorNode
-        By their places.
+        The nodes, by index.
     rule : CompiledParameterRule
-        What it hands over.
+        The protocol's compiled functions.
     """
 
     synced: ClassVar[bool] = False
-    """Whether nodes are up to date during rounds."""
+    """Whether nodes are updated during rounds."""
 
     def __init__(self, nodes: Sequence[VectorNode], rule: CompiledParameterRule) -> None:
         super().__init__(nodes)
@@ -346,23 +346,23 @@ class HandedVectors(HandedStates):
         self._anew = holds_numbers(nodes[0].links)
 
     def unpack(self, place: int, vector: Array) -> None:
-        """Have a node's state follow its vector, which stays where it is: once, unless the state holds numbers."""
+        """Make a node's state a view of its vector: once, or at every call if the state contains numbers."""
         node = self._nodes[place]
         if node.links is not self._following[place] or self._anew:
             node.links = self._following[place] = in_vector(node.links, vector)
 
 
 class PlainVectors:
-    """A protocol whose methods are called with evaluations and messages of compiled rounds.
+    """A protocol whose Python methods are called with evaluations and messages of compiled rounds.
 
-    What a node knows stays the object that it is. The vector of a node holds what rounds read of that: its weights, the
-    vector that it sends, and its place. As with :mod:`~kernelswarm.agents.learners.plain` Python is called with
-    integers, and all else lies in a box, at an address that both know.
+    A node's state remains a Python object. The node's vector contains the parts that rounds read: weights, sent vector
+    and node index. As in :mod:`~kernelswarm.agents.learners.plain`, Python is called with integers, and other arguments
+    are passed in a box, a shared memory at a known address.
 
     Parameters
     ----------
     nodes, begun
-        As of :func:`vectors_form`.
+        See :func:`vectors_form`.
     """
 
     synced: ClassVar[bool] = True
@@ -403,14 +403,14 @@ class PlainVectors:
 
 
 def _parts(box: Array, degree: int, width: int) -> tuple[Array, Array, Array]:
-    """Return the parts of the box for received messages: the node's vector as known, theirs, and their counts."""
+    """Return the parts of the box for received messages: the node's known vector, the neighbours', and their counts."""
     end = width + degree * width
     return box[:width], box[width:end].reshape(degree, width), box[end : end + degree]
 
 
 @njit_no_refcount
 def adapt(given: PhaseArguments) -> None:
-    """Call the protocol's ``adapt`` for a node, and copy the vector that it sends."""
+    """Call the protocol's ``adapt`` for a node, and copy its sent vector."""
     state = given.state
     begin, end = len(given.weights), len(state) - 1
     asked_at(int(given.numbers[ADAPTED]))(int(state[end]), 0, 0, 0, 0, 0)
