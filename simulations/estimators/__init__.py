@@ -1,1 +1,1 @@
-"""The learners as scikit-learn's estimators."""
+"""The learners as scikit-learn estimators."""

@@ -1,4 +1,4 @@
-"""POLK as scikit-learn estimators, and what all regressors and all classifiers share: `fit`, `predict` and the like."""
+"""POLK as scikit-learn estimators, and the base classes of regressors and classifiers: `fit`, `predict` and more."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ from kernelswarm.simulations.estimators.rows import (
 from kernelswarm.simulations.records.model import ProgressiveValues, class_probabilities
 
 HEAVIER, HEAVIER_OF_CLASSES = 5.0, 100.0
-"""So many times as heavy as the heaviest of the first rows a later one must not be. "auto" takes a step of two fifths
-of the targets' spread, at most, for that one. Of classes a step too long only delays what as many other rows say."""
+"""Maximum weight of later rows, as multiple of the largest weight of the first rows. "auto" takes a step of at most two
+fifths of the targets' spread for the heaviest row. For classes, too long a step is offset by as many other rows."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Regression: the parameters of regressors alone, and the handling of real targets."""
+    """Base class of regressors: their common parameters, and the handling of real targets."""
 
     fit_intercept: bool = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn afresh from X (n, p), which may be sparse, and y (n,) or (n, C), ``epochs`` times over.
+        """Fit the function to X (n, p), which may be sparse, and y (n,) or (n, C), in ``epochs`` passes.
 
         Parameters
         ----------
         X, y
             Points and their targets.
         sample_weight : array-like of shape (n,), optional
-            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out. Only
-            ratios count, unless ``ridge`` or, of POLK, ``step_size`` is a number: weights stand beside it as they are.
+            Non-negative factors of the samples' losses; rows of weight 0 are left out. Only ratios of weights matter,
+            unless ``ridge`` or, for POLK, ``step_size`` is a number: weights are then used as they are.
         """
         samples = self._data(X, y, sample_weight, first=True)
         if not samples.size:
@@ -70,15 +70,15 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn on from X (n, p), which may be sparse, and y (n,) or (n, C), once and in their order.
+        """Continue learning from X (n, p), which may be sparse, and y (n,) or (n, C), in one pass in their order.
 
-        Rows that are refused leave no trace. Parameters that have changed since learning began are refused, unless the
-        first rows are kept still.
+        Refused rows have no effect. Parameters that have changed since the start of learning are refused, unless the
+        first rows are still kept.
 
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`; the first rows decide the typical weight for all later calls.
+            See `fit`; the first rows determine the typical weight for all later calls.
         """
         with untouched_where_refused(self):
             first = not self.__sklearn_is_fitted__()
@@ -91,21 +91,21 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         return self
 
     def predict(self, X: Any, return_std: bool = False, with_noise: bool = True) -> Any:
-        """Predict y at X (n, p): (n,), or (n, C) where y had columns.
+        """Predict y at X (n, p): (n,), or (n, C) if y had columns.
 
         Parameters
         ----------
         X
             Points.
         return_std : bool
-            Whether to return the standard deviation too, in a tuple and the same shape; `KernelRegressor` knows it.
+            Whether to also return the standard deviation, in a tuple and with the same shape; for `KernelRegressor`.
         with_noise : bool
-            Whether that is the deviation of y, for a row of typical weight, or of the function alone.
+            Whether this is the deviation of y, for a row of typical weight, or of the function.
 
         Raises
         ------
         ValueError
-            The deviation is not known: of `PolkRegressor`, and of other losses than the squared one.
+            The deviation is unknown: for `PolkRegressor`, and for losses other than the squared loss.
         """
         values = self._values(X) + self.intercept_
         found = values[:, 0] if self.flat_ else values
@@ -115,12 +115,12 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         return found, spread[:, 0] if self.flat_ else spread
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the share of the variance of y that is predicted at X, 1 - sum w (f - y)^2 / sum w (y - mean y)^2.
+        """Compute the coefficient of determination at X, 1 - sum w (f - y)^2 / sum w (y - mean y)^2.
 
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`.
+            See `fit`.
         """
         refuse_masked(y, "y")
         refuse_masked(sample_weight, "sample_weight")
@@ -158,7 +158,7 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Classification: the handling of labels."""
+    """Base class of classifiers: the handling of labels."""
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         super()._begin(samples, classes, epoch)
@@ -166,7 +166,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
 
     @property
     def temperature_(self) -> float | None:
-        """T of the probabilities softmax(f / T) where the loss gives none; None with logistic losses."""
+        """T of the probabilities softmax(f / T) if the loss has no probabilities; None for logistic losses."""
         return self._temperature()
 
     def _temperature(self) -> float | None:
@@ -179,15 +179,15 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
             self._progressive.add(values, samples.targets[:, 0], np.minimum(weights, LARGEST))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn afresh from X (n, p), which may be sparse, and labels y (n,), ``epochs`` times over.
+        """Fit the functions to X (n, p), which may be sparse, and labels y (n,), in ``epochs`` passes.
 
         Parameters
         ----------
         X, y
             Points and their labels.
         sample_weight : array-like of shape (n,), optional
-            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out. Only
-            ratios count, unless ``ridge`` or, of POLK, ``step_size`` is a number: weights stand beside it as they are.
+            Non-negative factors of the samples' losses; rows of weight 0 are left out. Only ratios of weights matter,
+            unless ``ridge`` or, for POLK, ``step_size`` is a number: weights are then used as they are.
         """
         points, labels, _ = self._data(X, y, None)
         classes, indices = np.unique(labels, return_inverse=True)
@@ -204,19 +204,19 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn on from X (n, p), which may be sparse, and labels y (n,), once and in their order.
+        """Continue learning from X (n, p), which may be sparse, and labels y (n,), in one pass in their order.
 
-        Rows that are refused leave no trace. Parameters that have changed since learning began are refused, unless the
-        first rows are kept still.
+        Refused rows have no effect. Parameters that have changed since the start of learning are refused, unless the
+        first rows are still kept.
 
         Parameters
         ----------
         X, y
             Points and their labels.
         classes : array-like, optional
-            All labels that will ever come; needed in the first call, where not all of them may be seen.
+            All labels that will ever occur; required in the first call, which may not contain all of them.
         sample_weight : array-like of shape (n,), optional
-            As of `fit`; the first rows decide the typical weight for all later calls.
+            See `fit`; the first rows determine the typical weight for all later calls.
         """
         with untouched_where_refused(self):
             first = not self.__sklearn_is_fitted__()
@@ -236,19 +236,19 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the share of the weights of those rows of X whose label y is predicted.
+        """Compute the accuracy of the predicted labels at X, weighted by ``sample_weight``.
 
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`.
+            See `fit`.
         """
         refuse_masked(y, "y")
         refuse_masked(sample_weight, "sample_weight")
         return float(super().score(X, y, sample_weight))
 
     def decision_function(self, X: Any) -> Array:
-        """Evaluate the functions at X (n, p): (n, classes); of two classes (n,), positive for the second."""
+        """Evaluate the functions at X (n, p): (n, classes); for two classes (n,), positive for the second."""
         values = self._values(X)
         if len(self.classes_) > 2:
             return values
@@ -264,10 +264,10 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
     def predict_proba(self, X: Any) -> Array:
         """Predict the probability of each class at X (n, p): (n, classes).
 
-        Logistic losses say it themselves. With others it is softmax(f / T) (of two classes with one function
-        1 / (1 + exp(-f / T)) for the second), with the temperature T, ``temperature_``, of least log loss on samples
-        before they were learned from: the later half of the first pass of `fit`, or of all that `partial_fit` has seen,
-        at most 2,000. `partial_fit` takes all samples for new ones.
+        Logistic losses have their own probabilities. For other losses they are softmax(f / T), or, for two classes with
+        one function, 1 / (1 + exp(-f / T)) for the second class. The temperature T, ``temperature_``, minimises the log
+        loss on samples before the steps on them: the later half of the first pass of `fit`, or all samples of
+        `partial_fit`, at most 2,000. `partial_fit` treats all samples as new.
         """
         values = self._values(X)
         return class_probabilities(self.learner_.loss, values, self._temperature())
@@ -279,7 +279,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
             return np.log(probabilities)
 
     def _data(self, X: Any, y: Any, classes: AnyArray | None) -> tuple[Points, AnyArray, bool]:
-        """Return points and labels, or the places of labels among the classes, and whether they are places."""
+        """Return points and labels, or the indices of labels among the classes, and whether they are indices."""
         if isinstance(y, list | tuple):
             refuse_mixed(y, "y")
         known = None if classes is None else lambda labels, count: sound_labels(labels, count, classes)
@@ -302,7 +302,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _FirstOrder(PolkEstimator):
-    """The common part of POLK as a regressor and as a classifier."""
+    """Base class of POLK as a regressor and as a classifier."""
 
     regularization: float = 1e-6
     _kind = Polk
@@ -340,7 +340,7 @@ class _FirstOrder(PolkEstimator):
         learner, weights = self.learner_, cast(Array, samples.weights)
         bound: Any = self._heaviest * (HEAVIER if learner.loss.task == "regression" else HEAVIER_OF_CLASSES)
         eta = learner.step_size.at(self.state_.steps) / learner.batch_size
-        if learner.loss.curvature > 1.0:  # a slope that grows with the error, other than a logistic loss's
+        if learner.loss.curvature > 1.0:  # the slope grows with the error, unlike a logistic loss's
             gains = np.concatenate([learner.kernel.diagonal(points) for points, _, _ in samples.blocks()])
             bound = 2.0 / (eta * learner.loss.curvature * gains)
         shares = weights / bound
@@ -375,59 +375,58 @@ class PolkRegressor(_FirstOrder, OnlineRegressor):
     kernel : str, mapping or Kernel
         "gaussian", "laplacian", "matern", "student_t", "polynomial", "linear", a mapping with ``name`` and the
         kernel's keys, or a kernel part.
-    bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
-        Length scale of the kernel where ``kernel`` does not give one; a sequence has one for each column of X. Words
-        look at the first data seen: "median" is 0.4 of the median distance of its points; "auto" is that too, unless
-        a multiple of it or a length for each column errs clearly less on held-out rows; "relevance" gives each
-        column a length, the shorter the more y depends on it; "scale" is sqrt(p v / 2) with v the variance of all
-        entries of X, for the laplacian kernel p sqrt(v) / 2.
+        Length scale of the kernel if ``kernel`` does not give one; a sequence has one entry for each column of X. Words
+        are resolved on the first data: "median" is 0.4 times the median distance of the points; "auto" is the same,
+        unless a multiple of it or a length for each column has clearly smaller errors on held-out rows; "relevance"
+        gives each column a length, shorter for columns on which y depends more; "scale" is sqrt(p v / 2) with v the
+        variance of all entries of X, or, for the laplacian kernel, p sqrt(v) / 2.
     step_size : float, "auto", mapping or Schedule
-        eta > 0, or a schedule such as ``{"name": "diminishing", "initial": 1.0, "offset": 100}``. "auto" measures the
-        first data (schedule ``auto``), in `fit` falling as 1 / (1 + passes done), in `partial_fit` for ever the same.
+        eta > 0, or a schedule such as ``{"name": "diminishing", "initial": 1.0, "offset": 100}``. "auto" is measured on
+        the first data (schedule ``auto``), and decreases as 1 / (1 + passes done) in `fit`, but not in `partial_fit`.
     regularization : float
-        lambda >= 0, with eta lambda < 1; beside the loss of a row of typical weight.
+        lambda >= 0, with eta lambda < 1; relative to the loss of a row of typical weight.
     batch_size : int or "auto"
-        b, the samples of a step. "auto" is 1 up to 32 columns; of more, where ``step_size`` is "auto" too, up to 32
-        samples as long as each can take the step that it would take alone: matrix products then save time.
+        b, the samples of a step. "auto" is 1 for up to 32 columns. For more columns, and if ``step_size`` is "auto"
+        too, it is up to 32, while each sample takes the same step as it would alone: matrix products then save time.
     budget : "auto", float, mapping or Budget
-        How much a compression may change: more gives a smaller dictionary. "auto" takes away a tenth of what a sample
-        first changes, and more where that would keep more than about 500 points. A number K is the parsimony constant
-        of eps = K eta^(3/2), in the unit of y. Other rules as mappings: ``{"per_sample": 0.1}``, ``{"epsilon": 1e-3}``,
-        ``{"target_order": 100}``.
+        How much a compression may change: larger values give smaller dictionaries. "auto" removes a tenth of the first
+        change by a sample, and more if that would keep more than about 500 points. A number K is the parsimony constant
+        of eps = K eta^(3/2), in the unit of y. Other rules are mappings: ``{"per_sample": 0.1}``,
+        ``{"epsilon": 1e-3}``, ``{"target_order": 100}``.
     fit_intercept : bool
-        Whether f is learned on top of the mean of y in the first data, rather than on top of 0.
+        Whether f is added to the mean of y in the first data, or to 0.
     epochs : int
-        Passes of `fit` over the data; `partial_fit` makes one.
+        Number of passes of `fit` over the data; `partial_fit` makes one.
     shuffle : bool
-        Whether each pass of `fit` takes the samples in a new random order; otherwise, and in `partial_fit`, in theirs.
+        Whether each pass of `fit` uses a new random order; otherwise, and in `partial_fit`, the order is kept.
     first : int
-        Rows, at least, that `partial_fit` measures on what is not given, such as lengths, step sizes and the mean of y.
-        Fewer first rows are kept: until there are so many, learning begins afresh whenever they are a quarter more.
+        Minimum number of rows on which `partial_fit` measures defaults, such as lengths, step sizes and the mean of y.
+        Until there are so many, rows are kept, and learning restarts whenever their number has grown by a quarter.
     logarithms : bool or "auto"
-        Whether f sees columns of heavy tails as ``sign(d) log(1 + |d| / unit)``, and all columns with deviation 1.
-        "auto" asks the likelihood of the first data, and takes none where the bandwidth is given in numbers.
+        Whether columns with heavy tails are transformed to ``sign(d) log(1 + |d| / unit)``, and all columns scaled to
+        deviation 1. "auto" uses the likelihood of the first data, and transforms none if the bandwidth is numeric.
     random_state : int, RandomState or None
-        Seed of the shuffling.
+        Seed for shuffling.
     n_jobs : int or None
-        Threads of the matrix products, which large mini-batches on large dictionaries take time for; None is 1, -1 all
-        cores. The last digits may depend on it.
+        Threads of matrix products, which take time for large mini-batches on large dictionaries; None is 1, -1 all
+        cores. The last digits of results may depend on it.
 
     Attributes
     ----------
     dictionary_ : array of shape (M, p)
-        Points the function is written in.
+        Points of the expansion of f.
     dual_coef_ : array of shape (M, C)
-        Their weights.
+        Weights of these points.
     intercept_ : array of shape (C,)
-        What is added to f; zeros without an intercept.
+        Added to f; zeros without an intercept.
     model_order_ : int
-        The points in the dictionary, M.
+        Number of points in the dictionary, M.
     model_ : Model
-        The function on its own.
+        The function, without the estimator.
     n_features_in_ : int
         The number of inputs, p.
     logarithms_ : array of shape (p,)
-        The unit of each column's logarithm, 0 where there is none.
+        The unit of each column's logarithm, 0 for columns without logarithm.
 
     Examples
     --------
@@ -447,28 +446,28 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
     """Classification by parsimonious online learning with kernels: functional SGD, compressed after every step.
 
     f~ = (1 - eta lambda) f - (eta / b) sum_k l'(f(x_k), y_k) kappa(x_k, .), then f is the sparsest function that
-    destructive KOMP finds within ``budget`` of f~ (POLK algorithm 2). Two classes have one function whose sign decides,
-    more have a function each, over one dictionary, of which the largest decides.
+    destructive KOMP finds within ``budget`` of f~ (POLK algorithm 2). Two classes have one function, whose sign
+    decides. More classes have one function each, with a common dictionary, and the largest value decides.
 
     Parameters
     ----------
     loss : str, mapping or Loss
-        "logistic", "hinge" or "squared_hinge", which take their multi-class forms (POLK eq. 28 and 26, one versus
-        the rest) when there are more than two classes; "multiclass_logistic" and so on, or a loss part.
+        "logistic", "hinge" or "squared_hinge", which have multi-class forms for more than two classes (POLK eq. 28 and
+        26, one versus the rest); "multiclass_logistic" and so on, or a loss part.
     kernel, bandwidth, step_size, regularization, batch_size, epochs, shuffle, first, logarithms, random_state, n_jobs
-        As of `PolkRegressor`.
+        See `PolkRegressor`.
     budget : "auto", float, mapping or Budget
-        As of `PolkRegressor`, in the unit of f, of which a difference of 1 is the margin of the hinge loss. "auto"
-        takes away three tenths, and ends at about 1,000 points.
+        See `PolkRegressor`, in the unit of f, in which 1 is the margin of the hinge loss. "auto" removes three tenths,
+        and ends at about 1,000 points.
 
     Attributes
     ----------
     classes_ : array of shape (classes,)
         The labels, sorted.
     temperature_ : float or None
-        T of the probabilities softmax(f / T); None with logistic losses, whose f says them as it is.
+        T of the probabilities softmax(f / T); None for logistic losses, which define probabilities.
     dictionary_, dual_coef_, model_order_, model_, n_features_in_, logarithms_
-        As of `PolkRegressor`.
+        See `PolkRegressor`.
 
     Examples
     --------
@@ -481,5 +480,5 @@ class PolkClassifier(_FirstOrder, OnlineClassifier):
     """
 
     loss: Any = field(default="logistic", kw_only=False)
-    # Steps become smaller from epoch to epoch, so that the first may be larger than steady ones.
+    # Steps decrease from epoch to epoch, so the first may be larger than constant steps.
     _boldness, _forgotten, _most = 3.0, 0.3, 1000

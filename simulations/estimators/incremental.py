@@ -1,4 +1,4 @@
-"""Estimators that learn from one sample at a time, a dict of features, with the methods that river's models have."""
+"""Estimators that learn from single samples, given as dicts of features, with the methods of river's models."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class _Incremental(ABC):
-    """The common part of both: the names of the features, which come with the first samples."""
+    """Base class of both estimators, with the names of the features, which are taken from the first samples."""
 
     _supervised: ClassVar[bool] = True
     _multiclass: ClassVar[bool] = True
@@ -47,9 +47,9 @@ class _Incremental(ABC):
         self.first = first
         self._names: list[Hashable] = []
         self._always: set[Hashable] = set()
-        """The features that all of the first samples had, once these are all there."""
+        """The features of all first samples, once these are complete."""
         self._samples: list[Sample] | None = []
-        """The first ones, until there are enough: with a new name, or a new label, the estimator begins anew."""
+        """The first samples, while incomplete: a new feature or label restarts the estimator."""
 
     def __repr__(self) -> str:
         """Show the name of the estimator, and the features and labels seen."""
@@ -57,25 +57,25 @@ class _Incremental(ABC):
         return f"{type(self).__name__}({self.estimator!r}: {size})"
 
     def learn_one(self, x: Features, y: Any, w: float = 1.0) -> None:
-        """Learn from one sample; one that is refused leaves no trace.
+        """Learn from one sample; a refused sample has no effect.
 
         Parameters
         ----------
         x : dict
-            Numbers by the names of the features, in any order. The names of the first samples are all that there are;
-            one that some of these left out counts as 0 where it is left out, one that all of them had is needed.
+            Numbers by feature name, in any order. Later samples may only have features of the first samples. A missing
+            feature counts as 0 if one of the first samples lacked it too; otherwise it is an error.
         y : number or label
             The target.
         w : float
-            The weight of the sample, by which its loss is multiplied; of weight 0 it is left out.
+            The weight of the sample, a factor of its loss; samples of weight 0 are left out.
 
         Raises
         ------
         ValueError
-            A feature has a new name, is missing or is no number within range, or the target is none, or none of the
-            classes.
+            A feature has a new name, is missing, or is not a number within range, or the target is invalid or not among
+            the classes.
         """
-        weights_of([w], 1)  # or refuses it
+        weights_of([w], 1)  # raises for invalid weights
         if w == 0.0:
             return
         sample = Sample(dict(x), y, float(w))
@@ -95,7 +95,7 @@ class _Incremental(ABC):
 
     @property
     def model_(self) -> Model:
-        """The learned function as it is now, which takes features by their names.
+        """The present learned function, with named features.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class _Incremental(ABC):
         return bool(self.estimator.__sklearn_is_fitted__())
 
     def _knows(self, target: Any) -> bool:
-        """Return whether the estimator, which has begun, may be given such a target, or refuses it rightly."""
+        """Return whether the estimator, already started, may be given such a target, or refuses it rightly."""
         return True
 
     @abstractmethod
@@ -132,13 +132,13 @@ class _Incremental(ABC):
         """Let an estimator learn from samples, or refuse them."""
 
     def _values(self, x: Features) -> Array:
-        """Return the features that something is to be predicted at; of a new name the first samples may yet tell."""
+        """Return a row of features for prediction; new names are ignored while first samples are kept."""
         if self._samples is not None:
             x = {name: x[name] for name in self._names if name in x}
         return self._rows([x], self._names)
 
     def _rows(self, samples: Sequence[Features], names: Sequence[Hashable]) -> Array:
-        """Return features as rows (n, p), in the order in which their names came."""
+        """Return features as rows (n, p), in the order of ``names``."""
         known = dict.fromkeys(names)
         unknown = [name for x in samples for name in x if name not in known]
         if unknown:
@@ -167,15 +167,15 @@ class _Incremental(ABC):
 
 
 class IncrementalRegressor(_Incremental):
-    """Regression from one dict of features at a time, with river's methods ``learn_one`` and ``predict_one``.
+    """Regression from single dicts of features, with river's methods ``learn_one`` and ``predict_one``.
 
     Parameters
     ----------
     estimator : PolkRegressor or KernelRegressor, optional
-        What learns; a copy of it. `PolkRegressor` when left out.
+        The estimator, which is copied; `PolkRegressor` by default.
     first : int, optional
-        Samples that its defaults are measured on; the estimator's own number of them when left out. Until then it
-        begins afresh as more come.
+        Number of samples on which defaults are measured; by default the estimator's. Until then, learning restarts as
+        more samples come.
 
     Examples
     --------
@@ -196,12 +196,12 @@ class IncrementalRegressor(_Incremental):
             known.Regressor.register(type(self))
 
     def predict_one(self, x: Features) -> float:
-        """Predict the target of one sample; 0 before the first has been learned from.
+        """Predict the target of one sample; 0 before the first step.
 
         Parameters
         ----------
         x : dict
-            Numbers by the names of the features.
+            Numbers by feature name.
         """
         return float(self.estimator.predict(self._values(x))[0]) if self._begun else 0.0
 
@@ -212,18 +212,18 @@ class IncrementalRegressor(_Incremental):
 
 
 class IncrementalClassifier(_Incremental):
-    """Classification from one dict of features at a time, with river's ``learn_one``, ``predict_one`` and
+    """Classification from single dicts of features, with river's ``learn_one``, ``predict_one`` and
     ``predict_proba_one``.
 
     Parameters
     ----------
     estimator : PolkClassifier or KernelClassifier, optional
-        What learns; a copy of it. `PolkClassifier` when left out.
+        The estimator, which is copied; `PolkClassifier` by default.
     first : int, optional
-        Samples that its defaults are measured on; the estimator's own number of them when left out. Until then it
-        begins afresh as more come; until there are two labels, the only one is predicted.
+        Number of samples on which defaults are measured; by default the estimator's. Until then, learning restarts as
+        more samples come. Until there are two labels, the only label is predicted.
     classes : sequence, optional
-        All labels that will ever come; by default the labels of the first samples.
+        All labels that will ever occur; by default the labels of the first samples.
 
     Examples
     --------
@@ -248,12 +248,12 @@ class IncrementalClassifier(_Incremental):
             known.Classifier.register(type(self))
 
     def predict_one(self, x: Features) -> Any:
-        """Predict the label of one sample; None before the first has been learned from.
+        """Predict the label of one sample; None before the first sample.
 
         Parameters
         ----------
         x : dict
-            Numbers by the names of the features.
+            Numbers by feature name.
         """
         if self._begun:
             return self.estimator.predict(self._values(x))[0].item()
@@ -265,7 +265,7 @@ class IncrementalClassifier(_Incremental):
         Parameters
         ----------
         x : dict
-            Numbers by the names of the features.
+            Numbers by feature name.
         """
         if not self._begun:
             return {self._samples[0].target: 1.0} if self._samples else {}
@@ -288,7 +288,7 @@ class IncrementalClassifier(_Incremental):
 
 
 def _labels(labels: Sequence[Any]) -> AnyArray:
-    """Return labels as they are: text beside numbers would become text."""
+    """Return labels without conversion: text and numbers together would become text."""
     texts = sum(isinstance(label, str) for label in labels)
     return np.asarray(labels, dtype=None if texts in (0, len(labels)) else object)
 
@@ -299,5 +299,5 @@ def _weights(samples: Sequence[Sample]) -> list[float] | None:
 
 
 def _known_river() -> Any:
-    """Return river's base classes where the program has imported them; they ask for subclasses of their own."""
+    """Return river's module of base classes if the program has imported it, for registering subclasses."""
     return sys.modules.get("river.base")

@@ -1,4 +1,4 @@
-"""Online kernel feature extraction as scikit-learn transformers: features of a subspace that follows the samples."""
+"""Online kernel feature extraction as scikit-learn transformers: features of a subspace that tracks the samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernelswarm.simulations.experiment.parts import fill
 
 
 class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """The common part of `OnlineKernelFeatures` and `BudgetedKernelFeatures`, which describe the parameters."""
+    """Base class of `OnlineKernelFeatures` and `BudgetedKernelFeatures`, which document the parameters."""
 
     rank: int
     kernel: Any
@@ -43,14 +43,14 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self.subspace_.factor.copy()
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Start afresh and follow the rows of X (n, p), which may be sparse, once and in their order."""
+        """Reset the subspace and track the rows of X (n, p), which may be sparse, once and in their order."""
         samples = _unlabelled(points_of(self, X, reset=True))
         self._begin(samples)
         self._first_rows = None
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Follow the rows of X (n, p), which may be sparse, as well, in their order."""
+        """Continue tracking with the rows of X (n, p), which may be sparse, in their order."""
         with polk_estimator.untouched_where_refused(self):
             samples = _unlabelled(points_of(self, X, reset=not self.__sklearn_is_fitted__()))
             polk_estimator.learn_on(self, samples, self._begin, self._visit)
@@ -72,7 +72,7 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return np.concatenate([self.subspace_.fits(dense(points[start:stop])) for start, stop in spans(points)])
 
     def _begin(self, samples: Samples) -> None:
-        """Make the subspace, with the length scale that the first rows tell, and follow them."""
+        """Make the subspace, with the length scale measured on the first rows, and track these rows."""
         points = samples.points
         tracking: Tracking = fill(Tracking, self._keys(), "", title="the transformer")
         kernel = kernel_for(self.kernel, self.bandwidth, points)
@@ -102,7 +102,7 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     self.subspace_.visit(points[n : n + 1])
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there is a subspace."""
+        """Return whether the subspace exists."""
         return hasattr(self, "subspace_")
 
     def __sklearn_tags__(self) -> Any:
@@ -116,10 +116,10 @@ def _unlabelled(points: Points) -> Samples:
 
 
 class OnlineKernelFeatures(SubspaceTransformer):
-    """Features of a subspace of the Hilbert space that follows the samples, written in all of them (OK-FE).
+    """Features of a subspace of the Hilbert space that tracks the samples, expanded in all of them (OK-FE).
 
-    For a sample x the best coefficients are q = inv(A'KA + lambda I) A'k(x); A then takes a step that brings L q nearer
-    to phi(x), L = Phi_S A, and x is stored (OKFEB algorithms 2 and 3). The features z are those of Z Z' = Q'A'KAQ, an
+    For a sample x the best coefficients are q = inv(A'KA + lambda I) A'k(x); then a step on A moves L q closer to
+    phi(x), L = Phi_S A, and x is stored (OKFEB algorithms 2 and 3). The features z satisfy Z Z' = Q'A'KAQ, an
     approximation of the kernel matrix of rank r.
 
     Parameters
@@ -130,17 +130,17 @@ class OnlineKernelFeatures(SubspaceTransformer):
         "gaussian", "laplacian", "matern", "student_t", "polynomial", "linear", a mapping with ``name`` and the
         kernel's keys, or a kernel part.
     bandwidth : float, sequence of floats, "median" or "scale"
-        Length scale of the kernel where ``kernel`` does not give one, as of `PolkRegressor`.
+        Length scale of the kernel if ``kernel`` does not give one, see `PolkRegressor`.
     regularization : float
         lambda > 0.
     step : str, mapping or SubspaceStep
-        "normalized", which tracks for ever, or ``{"name": "power", "initial": m, "offset": n, "exponent": p}``.
+        "normalized", for tracking without end, or ``{"name": "power", "initial": m, "offset": n, "exponent": p}``.
     update : str
         "nonparametric" (algorithm 3) or "parametric" (algorithm 2).
     censoring : float, str, mapping or Censoring
-        A threshold on ``||phi(x) - L q||^2`` below which a sample is not used, or "moving_average".
+        A threshold on ``||phi(x) - L q||^2`` below which samples are not used, or "moving_average".
     first : int
-        Rows that the length scale is measured on in `partial_fit`, as of `PolkRegressor`.
+        Number of rows on which `partial_fit` measures the length scale, see `PolkRegressor`.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class OnlineKernelFeatures(SubspaceTransformer):
     basis_ : array of shape (m, rank)
         A.
     subspace_ : Subspace
-        The subspace itself.
+        The subspace.
     n_features_in_ : int
         The number of inputs, p.
 
@@ -185,26 +185,26 @@ class OnlineKernelFeatures(SubspaceTransformer):
 
 
 class BudgetedKernelFeatures(SubspaceTransformer):
-    """Features of a subspace of the Hilbert space that follows the samples, written in few of them (OK-FEB).
+    """Features of a subspace of the Hilbert space that tracks the samples, expanded in few of them (OK-FEB).
 
-    As `OnlineKernelFeatures`; where there are more than ``budget_size`` points, the one with the least
-    ``recency^age ||a_i||`` is dropped, a_i its row of A (OKFEB algorithms 4 and 5).
+    Like `OnlineKernelFeatures`, but with more than ``budget_size`` points, the point with the least
+    ``recency^age ||a_i||`` is dropped, with a_i its row of A (OKFEB algorithms 4 and 5).
 
     Parameters
     ----------
     rank : int
         r, the number of features, at most ``budget_size``.
     budget_size : int
-        B, the points stored at most; 1.5 to 5 times the rank is usual.
+        B, the maximum number of stored points; 1.5 to 5 times the rank is usual.
     recency : float
-        beta in (0, 1]: 1 drops the point that matters least, small ones the oldest.
+        beta in (0, 1]: 1 drops the least important point, small values the oldest.
     kernel, bandwidth, regularization, step, update, censoring, first
-        As of `OnlineKernelFeatures`.
+        See `OnlineKernelFeatures`.
 
     Attributes
     ----------
     points_, basis_, subspace_, n_features_in_
-        As of `OnlineKernelFeatures`.
+        See `OnlineKernelFeatures`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The common part of the scikit-learn estimators: the learner made from their parameters, the passes over the data."""
+"""Base class of the scikit-learn estimators: the learner made from their parameters, and the passes over the data."""
 
 from __future__ import annotations
 
@@ -60,32 +60,32 @@ from kernelswarm.simulations.records.model import Model, evaluated
 from kernelswarm.simulations.records.model_files import save as save_model
 from kernelswarm.simulations.running.unsuited import ALONE, held_down, loss_units, reach
 
-# Warnings about a learned function of no use, judged on its training data.
+# Warnings about useless learned functions, judged on the training data.
 
 JUDGED_ON = 1000
-"""Samples that are predicted."""
+"""Number of samples that are predicted for the judgement."""
 
 KEPT = 0.95
-"""The share of the samples that stands for all of them."""
+"""The share of kept samples that counts as all."""
 
 SMALL = 20
-"""So few samples may all be kept without a word."""
+"""Maximum number of samples that may all be kept without a warning."""
 
 
 def measured_in_units(loss: Loss) -> str:
-    """Name the data whose unit can be changed: labels have none."""
+    """Return the names of the data with a unit: labels have none."""
     return "X and y" if loss.task == "regression" else "X"
 
 
 def message(learner: Polk, function: Function, samples: Samples) -> str | None:
-    """Return a warning about a function learned from samples, with the remedy, or None for sound functions."""
+    """Return a warning about a function learned from samples, with a remedy, or None for sound functions."""
     order, count = function.order, samples.size
     counted = thinned(samples)
     chosen = counted.taken(spaced(counted.size, JUDGED_ON))
     points = dense(chosen.points)
     reached = reach(learner.kernel, points)
     if not np.ptp(samples.targets, axis=0).any():
-        return None  # of targets that are all alike there is nothing to learn
+        return None  # constant targets leave nothing to learn
     if count > 1 and not np.ptp(points, axis=0).any() and not np.ptp(dense(samples.points), axis=0).any():
         return "all rows of X are alike, so that only a constant can be learned: give inputs that vary"
     if order == 0 and reached is None:
@@ -110,7 +110,7 @@ def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     unsuited = loss_units(learner.loss, chosen.targets)
     if unsuited:
         return f"{unsuited}: scale y (sklearn.preprocessing.StandardScaler)"
-    strength = float(getattr(learner, "regularization", 0.0))  # that of second-order learners is a ridge, without unit
+    strength = float(getattr(learner, "regularization", 0.0))  # second-order learners have a ridge, without unit
     down, less = held_down(strength, learner.loss, found.shape[1], chosen.targets)
     if down:
         return f"{down}: set it to {less:.1g}, or scale y (sklearn.preprocessing.StandardScaler)"
@@ -143,23 +143,23 @@ def _errors(found: Array, samples: Samples, classes: bool) -> tuple[Array, Array
 
 # The first rows of a stream, which `partial_fit` keeps until automatic parameters can be measured on them.
 #
-# A bandwidth, a step size or a mean that one row tells is wrong for ever. So the first rows are kept, and what has been
-# learned from them begins afresh, from all of them, whenever they have become a quarter more, the last time when there
-# are `first`. A first call with that many begins at once and keeps none.
+# A bandwidth, step size or mean measured on one row would be wrong forever. So the first rows are kept, and learning
+# restarts from all of them whenever their number has grown by a quarter, for the last time when there are `first` rows.
+# A first call with that many rows keeps none.
 
 FIRST = 100
-"""Rows that an estimator's defaults are measured on."""
+"""Default number of rows on which an estimator's defaults are measured."""
 
 GROWN = 1.25
-"""So many times as many rows are worth another beginning, which takes as long as learning from a hundred."""
+"""Growth of the number of rows that justifies a restart, which takes as long as learning from a hundred rows."""
 
 
 READ_LATER = frozenset({"epochs", "shuffle", "random_state", "n_jobs"})
-"""Parameters that `fit`, or each call, reads: the next one takes the new value."""
+"""Parameters that `fit`, or each call, reads, so that the next call uses the new value."""
 
 
 class FirstRows(NamedTuple):
-    """The rows that have come, and how many there were when the learner last began."""
+    """The rows so far, and their number at the learner's last start."""
 
     samples: Samples
     begun: int
@@ -168,21 +168,21 @@ class FirstRows(NamedTuple):
 def learn_on(
     estimator: Any, samples: Samples, begin: Callable[[Samples], None], follow: Callable[[Samples], None]
 ) -> None:
-    """Learn from further rows, or begin, from these and all that came before, while there are not yet ``first``.
+    """Learn from further rows, or, while there are not yet ``first``, restart from these and all earlier rows.
 
-    A parameter that has changed takes effect while the first rows are kept, since learning begins with it afresh, and
-    is refused later with a RefusedKey.
+    A changed parameter takes effect while the first rows are kept, since learning restarts with it, and is refused
+    later with a RefusedKey.
 
     Parameters
     ----------
     estimator : object
-        Has the parameter ``first``; its attribute ``_first_rows`` holds the `FirstRows` while there are any, else None.
+        Has the parameter ``first``; its attribute ``_first_rows`` is the `FirstRows` if rows are kept, else None.
     samples : Samples
-        The rows that have come.
+        The new rows.
     begin : callable
-        Makes the learner anew from the first rows, and has it learn from them.
+        Makes a new learner from the first rows, and lets it learn from them.
     follow : callable
-        Has the learner learn from rows.
+        Lets the learner learn from rows.
     """
     wanted = checked(estimator.first)
     kept: FirstRows | None = getattr(estimator, "_first_rows", None)
@@ -208,12 +208,12 @@ def learn_on(
 
 
 def remember(estimator: Any) -> None:
-    """Keep the parameters that an estimator begins with."""
+    """Store the parameters with which an estimator starts."""
     estimator._begun_with = estimator.get_params(deep=False)
 
 
 def _changed(estimator: Any) -> str:
-    """Return a parameter that is another than when learning began, else nothing; not one that is read each time."""
+    """Return a parameter changed since the start of learning, or ''; parameters read at each call are ignored."""
     for name, before in getattr(estimator, "_begun_with", {}).items():
         value = getattr(estimator, name)
         if value is not before and name not in READ_LATER and not _are_equal(value, before):
@@ -228,14 +228,14 @@ def _are_equal(value: Any, before: Any) -> bool:
 
 
 def _are_heavier(samples: Samples, before: Samples) -> bool:
-    """Return whether a row weighs more than all before it, by which steps were measured."""
+    """Return whether a row has a larger weight than all earlier rows, on which steps were measured."""
     heaviest, known = (1.0 if each.weights is None else each.weights.max() for each in (samples, before))
     return bool(heaviest > known)
 
 
 @contextmanager
 def untouched_where_refused(estimator: Any) -> Iterator[None]:
-    """Leave the attributes of an estimator as they were where a call ends in an error."""
+    """Restore the attributes of an estimator if a call ends in an error."""
     before = dict(vars(estimator))
     done = False
     try:
@@ -257,17 +257,17 @@ def checked(first: Any) -> int:
 
 
 LOOKED_AT = 1000
-"""Samples that the words are taken from."""
+"""Number of samples from which the words of parameters are resolved."""
 
 SETTLED = 3200
-"""A sample after which steps stay as they are, the last one of batches of every size."""
+"""The sample after which step sizes are constant; a multiple of all batch sizes."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
-    """The common part of all regressors and classifiers, whose docstrings describe the parameters.
+    """Base class of all regressors and classifiers, whose docstrings document the parameters.
 
-    A dataclass, so that a parameter is written once: scikit-learn reads them from the signature of ``__init__``.
+    A dataclass, so that parameters are written once: scikit-learn reads them from the signature of ``__init__``.
     """
 
     loss: Any
@@ -284,11 +284,11 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     n_jobs: int | None = None
     _kind: ClassVar[type[Any]]  # the learner
     _boldness: ClassVar[float]  # factor on the first step size
-    _forgotten: ClassVar[float]  # the share of a sample's first effect that compression may take
+    _forgotten: ClassVar[float]  # the share of a sample's first effect that compression may remove
 
     @property
     def dictionary_(self) -> Array:
-        """The dictionary points, (M, p), oldest first, as f sees them."""
+        """The dictionary points, (M, p), oldest first, as seen by f."""
         return self.model_.points
 
     @property
@@ -303,12 +303,12 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     @property
     def logarithms_(self) -> Array:
-        """The unit of each column's logarithm, (p,), 0 where there is none."""
+        """The unit of each column's logarithm, (p,), 0 for columns without logarithm."""
         return np.zeros(self.n_features_in_) if self._inputs.tail is None else self._inputs.tail
 
     @property
     def model_(self) -> Model:
-        """The learned function as it is now; learning on does not change it."""
+        """The present learned function; later learning does not change it."""
         return replace(self._model(), temperature=self._temperature())
 
     def _temperature(self) -> float | None:
@@ -316,7 +316,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return None
 
     def _model(self) -> Model:
-        """Return the function without its temperature, which not every prediction asks for."""
+        """Return the function without its temperature, which not every prediction needs."""
         function = self.state_.function
         learner: Polk = self.learner_
         frozen = learner.function_from(function.arrays())
@@ -333,13 +333,13 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         Raises
         ------
         InputError
-            When the file cannot be written.
+            The file cannot be written.
         """
         check_is_fitted(self, "state_")
         save_model(self.model_, path)
 
     def _learn_on(self, samples: Samples, classes: int | None) -> None:
-        """Learn from further rows, or begin with them."""
+        """Learn from further rows, or start with them."""
 
         def begin(rows: Samples) -> None:
             self._center(rows)
@@ -352,17 +352,17 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         learn_on(self, samples, begin, follow)
 
     def _center(self, samples: Samples) -> None:
-        """Measure on the first data the intercept that is added to the function; classifiers have none."""
+        """Measure the intercept on the first data; classifiers have none."""
 
     def _centered(self, samples: Samples) -> Samples:
         """Return samples without the intercept."""
         return samples
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
-        """Make the learner, and numbers of its words, from the first data; ``epoch`` samples are visited repeatedly."""
+        """Make the learner, with numbers for words, from the first data; ``epoch`` samples are visited repeatedly."""
         counted = thinned(samples)
         chosen = spaced(counted.size, LOOKED_AT)
-        if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
+        if self.shuffle:  # so that consecutive rows, which make a batch, are not neighbours in the data
             chosen = np.random.default_rng(0).permutation(chosen)
         self._inputs = self._asked_scaling(counted.points, chosen)
         counted = self._seen(counted)
@@ -424,7 +424,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         remember(self)
 
     def _asked_scaling(self, points: Points, chosen: AnyArray) -> Variables:
-        """Return the scaling that takes the logarithms of columns with heavy tails, where they are asked for."""
+        """Return the scaling with logarithms of columns with heavy tails, if it is requested."""
         if not isinstance(self.logarithms, bool | np.bool_) and not _is_word(self.logarithms, "auto"):
             raise InputError(
                 f'logarithms = {shown(self.logarithms)} must be True, False or "auto", which asks the data'
@@ -434,10 +434,10 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return logarithmic(dense(points[chosen])) or Variables()
 
     def _likelier(self, learner: Polk, points: Array, targets: Array, outputs: int) -> tuple[Polk, Array]:
-        """Return the learner with numbers for its words, and the points as it sees them.
+        """Return the learner with numbers for its words, and the points as seen by it.
 
-        Logarithms of columns with heavy tails stay where they make the order of the targets clearly likelier, and rows
-        that are left out of the fit err no more: steep targets may be likelier by them, and be nearly affine without.
+        Logarithms of columns with heavy tails are used if they make the order of the targets clearly likelier and do
+        not increase the errors of left-out rows: steep targets may be likelier with them, but nearly affine without.
         """
         found = self._fitted(learner, points, targets, outputs)
         free = _is_word(self.logarithms, "auto") and automatic_keys(learner.kernel)
@@ -462,36 +462,36 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return other, seen
 
     def _seen(self, samples: Samples) -> Samples:
-        """Return samples whose points are as the learner sees them."""
+        """Return samples with points as seen by the learner."""
         return samples._replace(points=scaled(self._inputs, samples.points))
 
     def _kernel(self, points: Points) -> Kernel:
-        """Return the kernel, whose words are resolved later."""
+        """Return the kernel, with words that are resolved later."""
         return kernel_for(self.kernel, self._word(), points)
 
     def _word(self) -> Any:
-        """Return the bandwidth; for "auto" "median" where the kernel does not know that word."""
+        """Return the bandwidth; "median" in place of "auto" if the kernel does not know that word."""
         return "median" if _is_word(self.bandwidth, "auto") and not takes(self.kernel, "auto") else self.bandwidth
 
     @abstractmethod
     def _ending(self) -> int:
-        """Return the points, about, at which the default budget ends: a step costs as their square."""
+        """Return the approximate number of points at which the default budget ends; steps cost as their square."""
 
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
-        """Return the learner with numbers for its words, as this estimator wants them."""
+        """Return the learner with numbers for its words, as needed by this estimator."""
         return cast(Polk, resolved_learner(learner, points, targets, outputs))
 
     @abstractmethod
     def _is_absolute(self, learner: Any) -> bool:
-        """Return whether a key that weights are measured against is a number of the user's, so that they count as
-        they are; else their ratios do."""
+        """Return whether the user gave a number for a key in the unit of weights, so that weights count as they are;
+        otherwise only their ratios count."""
 
     @abstractmethod
     def _particular(self) -> dict[str, Any]:
-        """Return the keys that only this learner has."""
+        """Return the keys of this learner only."""
 
     def _in_batches(self, single: Polk, known: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
-        """Return the learner with the batch size that suits ``count`` samples, from that of single ones."""
+        """Return the learner with the batch size for ``count`` samples, from the learner with batch size 1."""
         if points.shape[1] <= NARROW:
             return single
         return batched(single, known, points, targets, outputs, count)
@@ -504,10 +504,10 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         self._note(self._pass(samples), samples)
 
     def _note(self, values: Array, samples: Samples) -> None:
-        """Record predictions of samples, (n, C), made before they were learned from."""
+        """Record predictions (n, C) of samples, made before the steps on them."""
 
     def _pass(self, samples: Samples) -> Array:
-        """Learn from the samples in their order, ``batch_size`` at a time; return f at each before its step, (n, C)."""
+        """Learn from samples in order, in batches of ``batch_size``; return f at each before its step, (n, C)."""
         given, samples = samples, in_units(samples, self._unit)
         learner, weighted = self.learner_, samples.weights is not None
         if weighted:
@@ -526,7 +526,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return np.concatenate(values)
 
     def _cause(self, points: Array) -> str:
-        """Say why learning has diverged, and what to do."""
+        """Return the reason for divergence, with a remedy."""
         learner, steps = self.learner_, self.state_.steps
         remedy = f"scale {measured_in_units(learner.loss)} (sklearn.preprocessing.StandardScaler)"
         if not _is_word(self.step_size, "auto"):
@@ -539,10 +539,10 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return f"learning diverged after {number_of(steps, 'step')}: {remedy}"
 
     def _refuse_heavy(self, given: Samples, samples: Samples) -> None:
-        """Refuse weights with which steps go too far; second-order steps are as long as they may be."""
+        """Refuse weights with which steps are too large; second-order steps cannot be."""
 
     def _threads(self) -> AbstractContextManager[None]:
-        """Limit the threads of matrix products while something is learned or predicted."""
+        """Limit the threads of matrix products during learning or prediction."""
         return threads(self.n_jobs)
 
     def _passes(self, samples: Samples) -> None:
@@ -554,23 +554,23 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
             shuffled = samples.taken(generator.permutation(samples.size) if self.shuffle else slice(None))
             if epoch == 0:
                 self._learn(shuffled)
-            else:  # later passes meet samples that f knows
+            else:  # later passes repeat samples that f knows
                 self._pass(shuffled)
         self._judge(samples)
 
     def _judge(self, samples: Samples) -> None:
-        """Warn of useless functions, as seen on the training data itself."""
+        """Warn about useless functions, judged on the training data."""
         found = self._fault(samples)
         if found is not None:
             warnings.warn(f"{type(self).__name__}: {found}", ConvergenceWarning, stacklevel=4)
 
     def _fault(self, samples: Samples) -> str | None:
-        """Return a warning about the learned function with the remedy, or None."""
+        """Return a warning about the learned function with a remedy, or None."""
         with self._threads():
             return message(self.learner_, self.state_.function, samples)
 
     def _weighted(self, points: Points, targets: Array, sample_weight: Any) -> Samples:
-        """Return rows with their weights, rows of weight 0 left out."""
+        """Return rows with their weights, without rows of weight 0."""
         weights = weights_of(sample_weight, len(targets))
         samples = Samples(points, targets, weights)
         return samples if weights is None or np.all(weights > 0.0) else samples.taken(np.flatnonzero(weights > 0.0))
@@ -588,7 +588,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return np.concatenate(parts)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there is something to predict with."""
+        """Return whether there is a function for predictions."""
         return hasattr(self, "state_")
 
     def __sklearn_tags__(self) -> Any:
@@ -598,21 +598,21 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
 
 def logarithmic(points: Array) -> Variables | None:
-    """Return the scaling by logarithms of columns with heavy tails, to deviation 1; None where there are none."""
+    """Return the scaling with logarithms of columns with heavy tails, to deviation 1; None without such columns."""
     found = tails.found(points)
     if found is None:
         return None
     middle, tail = found
     bent = Variables((), middle=middle, tail=tail)
     deviation = deviations(bent.scaled(points))
-    zero = bent.scaled(np.zeros(len(tail)))  # stays 0, so that sparse rows stay sparse
+    zero = bent.scaled(np.zeros(len(tail)))  # stays 0, so that sparse rows remain sparse
     return replace(bent, mean=zero, deviation=np.where(deviation > 0.0, deviation, 1.0))
 
 
 def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
-    """Return the learner with the largest batches, up to 32, whose samples take the steps that single ones would.
+    """Return the learner with the largest batches, up to 32, in which samples take the same steps as single ones.
 
-    Of many inputs a batch costs less than its samples one by one, since its kernel rows are a matrix product.
+    With many inputs a batch costs less than its samples one by one, since its kernel rows are a matrix product.
     """
     free, strength = replace(learner, regularization=0.0), single.regularization
     for size in (32, 16, 8, 4, 2):
@@ -625,13 +625,13 @@ def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs:
 
 
 def _bounded(budget: Budget, batch_size: int, most: int) -> TargetOrder:
-    """Return the budget per sample with an end: eps rises where the dictionary has grown to ``most`` points."""
+    """Return the budget per sample with an end: eps rises once the dictionary has grown to ``most`` points."""
     alpha = budget.bound(1.0, budget.start(), batch_size)
     return TargetOrder(most, alpha=alpha, gain=0.3 / most, smallest=alpha, largest=max(1e6, 1e6 * alpha))
 
 
 def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
-    """Refuse a kernel of another number of inputs, or length scales, than the data have columns."""
+    """Refuse a kernel whose number of inputs or length scales differs from the number of columns."""
     wanted = getattr(kernel, "inputs", None)
     if wanted is not None and wanted != inputs:
         if not isinstance(getattr(kernel, "bandwidth", ()), tuple):
@@ -644,7 +644,7 @@ def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
 
 
 def _refuse_range(kernel: Any, points: Array) -> None:
-    """Refuse rows at which a kernel that has its numbers is 0, or beyond the range of numbers."""
+    """Refuse rows at which a kernel with numbers is 0, or beyond the range of numbers."""
     gain = 1.0 if automatic_keys(kernel) else float(kernel_diagonal(kernel, points).max())
     if not np.finfo(float).tiny <= gain < math.inf:
         raise InputError(
@@ -659,9 +659,9 @@ def column(indices: AnyArray) -> Array:
 
 
 def kernel_for(kernel: Any, bandwidth: Any, points: Points) -> Kernel:
-    """Make the kernel, with the estimator's bandwidth where it takes one that its table does not give.
+    """Make the kernel, with the estimator's bandwidth if the kernel has one that its table does not give.
 
-    A word that a sample decides stays in it.
+    Words that are resolved on a sample remain.
     """
     if isinstance(kernel, str | Mapping):
         table, cls = _described(kernel)
@@ -675,7 +675,7 @@ def kernel_for(kernel: Any, bandwidth: Any, points: Points) -> Kernel:
 
 
 def takes(kernel: Any, word: str) -> bool:
-    """Tell whether the bandwidth of a kernel that is named or described may be a word: its type says which."""
+    """Tell whether the bandwidth of a named or described kernel may be this word, according to its type."""
     if not isinstance(kernel, str | Mapping):
         return False
     hints = get_type_hints(_described(kernel)[1])
@@ -687,7 +687,7 @@ def _among(hint: Any, word: str) -> bool:
 
 
 def _described(kernel: str | Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Return a kernel's table, with its name, and the class of that name."""
+    """Return a kernel's table, including its name, and the class of that name."""
     table = {"name": kernel} if isinstance(kernel, str) else {"name": "gaussian", **kernel}
     return table, find("kernel", str(table["name"]), "kernel")
 
@@ -696,7 +696,7 @@ def _scale(name: str, points: Points) -> float:
     """Return the bandwidth at which typical points of this data are near enough to learn from each other."""
     spread, inputs = variance(points), points.shape[1]
     if not 0.0 < spread < math.inf:
-        return 1.0  # a first batch of one sample, or of equal ones, tells nothing
+        return 1.0  # one sample, or equal ones, have no scale
     return 0.5 * inputs * math.sqrt(spread) if name == "laplacian" else math.sqrt(0.5 * inputs * spread)
 
 

@@ -1,4 +1,4 @@
-"""The rows that estimators are given: checked, sparse ones made dense a block at a time, with targets and weights."""
+"""The rows given to estimators, with targets and weights: checked, and sparse rows made dense in blocks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from kernelswarm.simulations.data.rows import LARGEST as HEAVIEST
 from kernelswarm.simulations.records.model import ROWS
 
 LARGEST = 1e75
-"""Values up to here have fourth powers within the range of numbers: results do not depend on their unit."""
+"""Bound on values; up to it, fourth powers are within the range of numbers, so results do not depend on the unit."""
 
 Points = Array | csr_array | csr_matrix
 
 BLOCK_BYTES = 2**28
-"""Of sparse rows so many bytes are dense at a time: all rows that are evaluated together, up to 8,192 columns."""
+"""Maximum size of a dense block of sparse rows: all rows that are evaluated together, for up to 8,192 columns."""
 
 
 class Samples(NamedTuple):
@@ -51,12 +51,12 @@ class Samples(NamedTuple):
         return len(self.targets)
 
     def taken(self, places: Any) -> Samples:
-        """Return the rows at some places, in their order."""
+        """Return the rows at given indices, in their order."""
         weights = None if self.weights is None else self.weights[places]
         return Samples(self.points[places], self.targets[places], weights)
 
     def followed_by(self, others: Samples) -> Samples:
-        """Return these rows, and others behind them."""
+        """Return these rows followed by others."""
         weights = None
         if self.weights is not None or others.weights is not None:
             both = (np.ones(each.size) if each.weights is None else each.weights for each in (self, others))
@@ -65,14 +65,14 @@ class Samples(NamedTuple):
         return Samples(points, np.concatenate([self.targets, others.targets]), weights)
 
     def held(self) -> Samples:
-        """Return a dense copy, which the caller's arrays may change beside."""
+        """Return a dense copy, independent of the caller's arrays."""
         weights = None if self.weights is None else self.weights.copy()
         return Samples(np.array(dense(self.points)), self.targets.copy(), weights)
 
     def blocks(self, multiple: int = 1) -> Iterator[tuple[Array, Array, Array | None]]:
-        """Yield points, targets and weights: of all rows where they are dense, else a block at a time.
+        """Yield points, targets and weights: of all rows if they are dense, otherwise in blocks.
 
-        A block is a multiple of so many rows.
+        The size of a block is a multiple of ``multiple``.
         """
         for start, stop in spans(self.points, multiple):
             points, targets, weights = self.taken(slice(start, stop))
@@ -80,7 +80,7 @@ class Samples(NamedTuple):
 
 
 def spans(points: Points, multiple: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield where each block of rows begins and ends that is dense at one time."""
+    """Yield the start and end of each block of rows that is dense at one time."""
     count, inputs = points.shape
     size = count if not issparse(points) else min(ROWS, max(1, BLOCK_BYTES // (8 * max(1, inputs))))
     size = -(-max(1, size) // multiple) * multiple
@@ -94,7 +94,7 @@ def dense(points: Points) -> Array:
 
 
 def scaled(inputs: Variables, points: Points) -> Points:
-    """Return rows as the learner sees them; sparse ones stay sparse, and their zeros are zeros to it."""
+    """Return rows as seen by the learner; sparse rows remain sparse, and their zeros are zeros for the learner."""
     if not issparse(points):
         return inputs.scaled(points)
     if inputs.middle is None:
@@ -106,7 +106,7 @@ def scaled(inputs: Variables, points: Points) -> Points:
 
 
 def refuse_wide(points: Points, most: int) -> None:
-    """Refuse sparse rows so wide that ``most`` of them, dense, leave no memory; raises InputError."""
+    """Refuse sparse rows if ``most`` of them, dense, would take too much memory; raises InputError."""
     inputs = points.shape[1]
     wanted = 8 * inputs * most
     if issparse(points) and wanted > BLOCK_BYTES and wanted > free() // 2:
@@ -126,10 +126,10 @@ def variance(points: Points) -> float:
 
 
 def points_of(estimator: Any, X: Any, reset: bool) -> Points:
-    """Return X as rows that the estimator takes, contiguous and writable.
+    """Return X as rows accepted by the estimator, contiguous and writable.
 
-    What is sound beyond doubt passes at once; anything else is scikit-learn's to convert or to refuse, which takes as
-    long for one row as learning from several.
+    Clearly valid arrays pass at once. Others are converted or refused by scikit-learn, which for one row takes as long
+    as learning from several.
     """
     if not reset and _are_sound(estimator, X):
         return plain(X)
@@ -140,17 +140,17 @@ def points_of(estimator: Any, X: Any, reset: bool) -> Points:
 def points_and_targets(
     estimator: Any, X: Any, y: Any, known: Callable[[Any, int], AnyArray | None] | None, **keys: Any
 ) -> tuple[Points, AnyArray, bool]:
-    """Return X as :func:`points_of` does, y as an array, and whether these are targets that ``known`` has found.
+    """Return X as from :func:`points_of`, y as an array, and whether it consists of targets found by ``known``.
 
     Parameters
     ----------
     estimator, X, y
-        Their role, and the given data.
+        The estimator, and the given data.
     known : callable, optional
-        From y and the number of rows to the targets, where these are sound beyond doubt, else to None; left out where
-        the rows are the first.
+        Maps y and the number of rows to the targets if they are clearly valid, otherwise to None; left out for the
+        first rows.
     **keys
-        What scikit-learn is to ask of y.
+        Arguments of scikit-learn's checks of y.
     """
     if known is not None and _are_sound(estimator, X):
         targets = known(y, len(X))
@@ -164,9 +164,9 @@ def points_and_targets(
 
 
 def warn_of_other_order(X: Any, y: Any) -> None:
-    """Warn where the indices of X and y, of pandas, say that their rows do not stand in the same order.
+    """Warn if the pandas indices of X and y show that their rows are in different orders.
 
-    scikit-learn pairs rows by position, and where it tests by permutation it shuffles the index of y too, on purpose.
+    scikit-learn pairs rows by position, and in permutation tests shuffles the index of y on purpose.
     """
     first, second = index_of(X), index_of(y)
     if first is not None and second is not None and is_reordered(first, second):
@@ -179,7 +179,7 @@ def warn_of_other_order(X: Any, y: Any) -> None:
 
 
 def sound_numbers(y: Any, count: int) -> Array | None:
-    """Return y, (n,) or (n, C), where it holds a number within range for each of ``count`` rows, else None."""
+    """Return y, (n,) or (n, C), if it has a number within range for each of ``count`` rows, else None."""
     if type(y) is list and all(isinstance(value, Real) for value in y):
         y = np.array(y)
     sound = type(y) is np.ndarray and y.dtype.kind in "fiu" and y.ndim in (1, 2) and len(y) == count and y.size > 0
@@ -187,7 +187,7 @@ def sound_numbers(y: Any, count: int) -> Array | None:
 
 
 def sound_labels(y: Any, count: int, classes: AnyArray) -> AnyArray | None:
-    """Return the place of each label among the classes, (n,), if y holds one for each of ``count`` rows, else None."""
+    """Return the index of each label among the classes, (n,), if y has one for each of ``count`` rows, else None."""
     if type(y) is list:
         y = np.array(y) if y and not isinstance(y[0], list | tuple | np.ndarray) else None
     if not (type(y) is np.ndarray and y.ndim == 1 and len(y) == count):
@@ -200,15 +200,15 @@ def sound_labels(y: Any, count: int, classes: AnyArray) -> AnyArray | None:
 
 
 def plain(values: Any) -> Array:
-    """Return a contiguous float64 array that may be written."""
-    # Memory maps, strides and read-only arrays would each make numba compile another version.
+    """Return a contiguous and writable float64 array."""
+    # For memory maps, strides and read-only arrays numba would compile further versions.
     if type(values) is np.ndarray and values.dtype == np.float64 and values.flags.carray:
         return values
     return np.require(np.asarray(values), np.float64, ["C", "W", "A"])
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Refuse arrays with masked entries, and lists of such rows: scikit-learn would take the hidden values."""
+    """Refuse arrays with masked entries, and lists of such rows: scikit-learn would use the hidden values."""
     values = together(values)
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
@@ -249,12 +249,12 @@ def _within_range(found: Any) -> Points:
     return checked
 
 
-# The labels that classifiers are given: in order, known beforehand, and more than one.
+# The labels given to classifiers: sortable, known beforehand, and more than one.
 
 
 def refuse_mixed(labels: Any, name: str) -> None:
-    """Refuse labels that have no order among them, such as text beside numbers; raises InputError."""
-    is_list = isinstance(labels, list | tuple)  # an array of these would be text
+    """Refuse labels that cannot be sorted, such as text and numbers together; raises InputError."""
+    is_list = isinstance(labels, list | tuple)  # an array of mixed labels would be text
     if not is_list and np.asarray(labels).dtype.kind != "O":
         return
     entries = labels if is_list else np.asarray(labels).ravel().tolist()
@@ -293,8 +293,8 @@ def several(classes: AnyArray) -> AnyArray:
 # The weights of samples: checks, and their scale relative to the learner's defaults.
 
 FARTHEST = 1e30
-"""How many times as heavy as a typical row one may be, so that squares of slopes times it are numbers. The lightest
-count as this part of it."""
+"""Maximum weight as multiple of the typical weight, so that squares of slopes times it are within the range of numbers.
+The lightest rows count as the inverse of it."""
 
 NO_WEIGHT = "all weights in sample_weight are zero: there is nothing to learn from"
 
@@ -305,7 +305,7 @@ def weights_of(sample_weight: Any, count: int) -> Array | None:
     Raises
     ------
     InputError
-        When they are not as many as rows, or one is negative or no number.
+        The number of weights differs from the number of rows, or a weight is negative or not a number.
     """
     if sample_weight is None:
         return None
@@ -329,9 +329,9 @@ def weights_of(sample_weight: Any, count: int) -> Array | None:
 
 
 def unit_of(weights: Array | None) -> float:
-    """Return the weight of a typical row, ``sum w^2 / sum w``: the mean, where each counts as often as it weighs.
+    """Return the weight of a typical row, ``sum w^2 / sum w``: the weighted mean of the weights.
 
-    So rows that weigh next to nothing change it as little as rows that are not there.
+    Rows with tiny weights change it as little as missing rows.
     """
     if weights is None:
         return 1.0
@@ -341,18 +341,18 @@ def unit_of(weights: Array | None) -> float:
 
 
 def in_units(samples: Samples, unit: float) -> Samples:
-    """Return rows with their weights, which are positive, as multiples of a typical one; the lightest weigh 10^-30.
+    """Return rows with positive weights in multiples of a typical weight; the smallest are 10^-30.
 
     Raises
     ------
     InputError
-        When one is more than 10^30 times as heavy.
+        A weight is more than 10^30 times the typical weight.
     """
     if unit == 1.0 and samples.weights is None:
         return samples
     weights = np.ones(samples.size) if samples.weights is None else samples.weights
     with np.errstate(over="ignore"):
-        found = np.maximum(weights / unit, 1.0 / FARTHEST)  # second-order steps divide by it
+        found = np.maximum(weights / unit, 1.0 / FARTHEST)  # second-order steps divide by the weights
     if found.max() > FARTHEST:
         raise InputError(
             f"sample_weight = {weights.max():g} is more than {FARTHEST:g} times {unit:g}, the weight of a typical row: "
@@ -362,25 +362,25 @@ def in_units(samples: Samples, unit: float) -> Samples:
 
 
 def thinned(samples: Samples) -> Samples:
-    """Return the rows that defaults are measured on: of those lighter than a typical one so few as their weights say.
+    """Return the rows on which defaults are measured: rows lighter than a typical row are thinned by their weights.
 
-    Such a row is there as often as its weight is a part of the typical one, and has that weight then. So rows of next
-    to no weight say as little of lengths, noise and the targets' spread as rows that are not there.
+    Such rows are kept with a frequency equal to their share of the typical weight, and then have the typical weight. So
+    rows of tiny weights influence lengths, noise and the targets' spread as little as missing rows.
     """
     if samples.weights is None:
         return samples
     unit = unit_of(samples.weights)
-    # Rounded, so that what the unit of the weights changes in the last digit leaves no other rows.
+    # Rounded, so that the unit of the weights, which changes the last digit, does not change the choice of rows.
     counted = np.floor(np.cumsum(np.round(np.minimum(samples.weights / unit, 1.0), 12)) + 0.5)
     places = np.flatnonzero(np.diff(counted, prepend=0.0))
     return samples.taken(places)._replace(weights=np.maximum(samples.weights[places], unit))
 
 
 def eased(learner: Polk, measured: list[str], weights: Array) -> Polk:
-    """Return a learner whose step size, where it was measured, suits the heaviest sample, and its budget all of them.
+    """Return a learner with a measured step size for the heaviest sample, and a measured budget for all samples.
 
-    The step size is divided by the largest weight, so that a sample moves f by at most as much as one of weight 1 did;
-    the slope that the budget counts in is multiplied by the root of the mean square of the weights.
+    The step size is divided by the largest weight, so a sample moves f by at most as much as a sample of weight 1 did;
+    the slope in the budget is multiplied by the root of the mean square of the weights.
     """
     changes: dict[str, Any] = {}
     if "step_size" in measured:
@@ -399,15 +399,16 @@ def eased(learner: Polk, measured: list[str], weights: Array) -> Polk:
 
 @contextmanager
 def threads(jobs: int | None) -> Iterator[None]:
-    """Let matrix products take so many threads in here: None is one, -1 one for each core, -2 one less.
+    """Limit the threads of matrix products: None is one, -1 one for each core, -2 one less.
 
-    As ``ThreadpoolController.limit``, which also asks the libraries for all they say of themselves: for a single row
+    Like ``ThreadpoolController.limit``, which also queries all properties of the libraries: for a single row that takes
+    longer than learning from it.
     that takes longer than to learn from it.
 
     Raises
     ------
     InputError
-        When this is no number of threads.
+        ``jobs`` is not a number of threads.
     """
     if isinstance(jobs, bool) or not (jobs is None or isinstance(jobs, int | np.integer)) or jobs == 0:
         raise InputError(f"n_jobs = {shown(jobs)} must be a number of threads, -1 for all cores, or None for one")
@@ -427,5 +428,5 @@ def threads(jobs: int | None) -> Iterator[None]:
 
 @functools.cache
 def _blas() -> ThreadpoolController:
-    importlib.import_module("scipy.linalg.cython_blas")  # what compiled code multiplies with; it must be loaded by now
+    importlib.import_module("scipy.linalg.cython_blas")  # used by compiled code; it must be loaded first
     return ThreadpoolController().select(user_api="blas")

@@ -1,4 +1,4 @@
-"""The second-order learner as scikit-learn estimators: batch accuracy in one pass, on a dictionary of given size."""
+"""The second-order learner as scikit-learn estimators: batch accuracy in one pass, with a dictionary of given size."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ from kernelswarm.simulations.estimators.rows import Points, Samples, dense, in_u
 from kernelswarm.simulations.records.model import Model, evaluated
 
 WIDER = 1.5
-"""A factor on the bandwidth "median", which suits gradient descent: that learns slowly along wide kernels' small
-eigenvalues, second-order steps do not. Of 0.4 to 1.2 of the median distance 0.6 to 0.8 erred least on four sets."""
+"""Factor on the bandwidth "median", which is chosen for gradient descent: gradient descent learns slowly along small
+eigenvalues of wide kernels, second-order steps do not. On four data sets, among lengths of 0.4 to 1.2 of the median
+distance, 0.6 to 0.8 had the smallest errors."""
 
 REACH, NARROWEST, WIDEST = 3.2, 0.4, 0.6
-"""Of lengths by relevance: points that fill d dimensions are M^(-1/d) apart, and a kernel is to reach from one to the
-next. Of .4 to .6 of the median distance this came nearest to the best on seven sets (docs/second-order.md)."""
+"""For lengths by relevance: points that fill d dimensions are M^(-1/d) apart, and a kernel should reach the next point.
+Within .4 to .6 of the median distance this came closest to the best on seven data sets (docs/second-order.md)."""
 
 SAMPLES_PER_INPUT = 10
-"""So many samples for each input are needed to tell which inputs matter."""
+"""Minimum number of samples per input for estimating the relevance of inputs."""
 
 FEWEST_STEPS, FEWEST_OF_CLASSES = 256, 128
-"""The budget follows the dictionary's size by at most a tenth a step, and overshoots where steps are few. Squared
-hinges offer fewer points, and overshoot later."""
+"""Minimum number of steps in a pass, for regression and classification: the budget follows the dictionary's size by at
+most a tenth per step, and overshoots with few steps. Squared hinge losses offer fewer points, and overshoot later."""
 
 FEWEST_POINTS, OF_A_CLASS, MOST_POINTS = 500, 50, 2000
-"""Points of the dictionary by default: 50 of each class came within a tenth of a support vector machine's error on 10
-to 26 letters, and 500 lost a quarter there (docs/estimators.md). A step costs as their square."""
+"""Default number of dictionary points: 50 per class came within a tenth of a support vector machine's error on 10 to 26
+letters, and 500 in all lost a quarter (docs/estimators.md). The cost of a step grows as their square."""
 
 GROSS = 5.0, 0.25
-"""A leave-one-out error so many times the training error, and so large a share of the variance, is worth a warning."""
+"""Thresholds of a warning on the leave-one-out error: multiple of the training error, and share of the variance."""
 
 LARGEST_BATCH = 64
 """Matrix products of larger batches are hardly faster, and points would be chosen less often."""
@@ -53,7 +54,7 @@ LARGEST_BATCH = 64
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _SecondOrder(PolkEstimator):
-    """The common part of both estimators."""
+    """Base class of both estimators."""
 
     n_components: int | Literal["auto"] = field(default="auto", kw_only=False)
     ridge: Any = "auto"
@@ -81,8 +82,8 @@ class _SecondOrder(PolkEstimator):
         self.n_components_ = int(size)
         super()._begin(samples, classes, epoch)
         learner: Any = self.learner_
-        self._times = 1.0 if epoch is None else float(self.epochs)  # how often each sample is counted
-        if self._times > 1.0:  # later passes, whose samples are known, say nothing of the noise
+        self._times = 1.0 if epoch is None else float(self.epochs)  # how often each sample is used
+        if self._times > 1.0:  # later passes repeat known samples, which contain no information on the noise
             learn_at_most(learner.noise(self.state_), -(-samples.size // learner.batch_size))
 
     def _ending(self) -> int:
@@ -96,10 +97,11 @@ class _SecondOrder(PolkEstimator):
         return super()._fitted(replace(learner, kernel=kernel), points, targets, outputs)
 
     def _measured(self, kernel: Any, sample: Sample) -> Any:
-        """Return the kernel with the numbers that suit steps to the end, where its bandwidth is a word."""
+        """Return the kernel with numbers for second-order steps, if its bandwidth is a word."""
         if automatic_keys(kernel) and self._says("auto") and takes(self.kernel, "auto"):
-            # Steps go to the end: how narrow lengths should be is a matter of how many samples come, which few cannot
-            # show. Where twice the usual length errs far less, as among heavy tails, more samples change little.
+            # Steps go to the end, so the best width of lengths depends on the total number of samples, which few
+            # samples cannot show. If twice the usual length has far smaller errors, as with heavy tails, further
+            # samples hardly change that.
             return replace(kernel, bandwidth=tried(self._usual(sample.points), sample, kernel, self._share, (WIDENED,)))
         if automatic_keys(kernel) and (self._says("auto") or self._says("median")):
             kernel = kernel.resolved(sample)
@@ -107,7 +109,7 @@ class _SecondOrder(PolkEstimator):
         return kernel.resolved(sample) if automatic_keys(kernel) else kernel
 
     def _usual(self, points: Array) -> Form:
-        """Return the form of lengths that is taken where held-out rows do not clearly ask for another."""
+        """Return the default form of lengths, unless held-out rows clearly favour another."""
         return "median"
 
     def _share(self, lengths: Array) -> float:
@@ -120,7 +122,7 @@ class _SecondOrder(PolkEstimator):
         return {"ridge": self.ridge, "forgetting": self.forgetting}
 
     def _in_batches(self, single: Polk, known: Polk, points: Array, targets: Array, outputs: int, count: int) -> Polk:
-        # Second-order steps are as long in a batch as alone; eta only decides which points are offered.
+        # Second-order steps in a batch are as long as single ones; eta only decides which points are offered.
         size = 1
         while 2 * size <= LARGEST_BATCH and 2 * size * self._fewest_steps <= count:
             size *= 2
@@ -128,9 +130,9 @@ class _SecondOrder(PolkEstimator):
 
 
 def width(lengths: Array, size: int) -> float:
-    """Return the share of the median distance that suits so many points: 3.2 M^(-1/d), within 0.4 and 0.6.
+    """Return the share of the median distance for a dictionary of ``size`` points: 3.2 M^(-1/d), within 0.4 and 0.6.
 
-    d counts the inputs that matter: the sum of ``1 / length^2`` over the largest of them.
+    d is the effective number of relevant inputs: the sum of ``1 / length^2`` relative to the largest of them.
 
     Examples
     --------
@@ -146,53 +148,53 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     """Regression by kernel online Newton steps on a compressed dictionary: kernel ridge regression, sample by sample.
 
     One pass solves the regularised least-squares problem of all samples on about ``n_components`` points, which
-    destructive KOMP chooses as it goes. `partial_fit` goes on at any time.
+    destructive KOMP chooses during the pass. `partial_fit` can continue at any time.
 
     Parameters
     ----------
     n_components : int or "auto"
-        The dictionary points at which the default budget ends; a step costs as their square. "auto" is 500, or 50 for
-        each class where these are more, up to 2,000.
+        Number of dictionary points at which the default budget ends; the cost of a step grows as their square. "auto"
+        is 500, or 50 per class if that is more, up to 2,000.
     ridge : float or "auto"
         The weight of ``||f||^2`` in samples of weight 1, positive; "auto" is the variance of the targets' noise over
-        that of the function beneath it, as the first data show it, at least 0.1, in samples of typical weight.
+        that of the function, estimated on the first data, at least 0.1, in samples of typical weight.
     forgetting : float or "auto"
-        What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts. "auto" forgets
-        older samples when recent ones predict better, and wants the squared loss.
+        The factor on a sample's weight at each further sample, in (0, 1]; below 1 for drifting targets. "auto" forgets
+        older samples if recent ones predict better, and requires the squared loss.
     loss : str, mapping or Loss
         "squared", "huber", or a loss part with a curvature.
     bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
-        As of `PolkRegressor`, but that "median" is 0.6 of the median distance. "auto" is "relevance" with lengths that
-        suit ``n_components``, and "median" where there is one column, or fewer than ten rows for each, or where the
-        kernel has one length for all; unless another form errs clearly less on held-out rows.
+        See `PolkRegressor`, but "median" is 0.6 of the median distance. "auto" is "relevance", with lengths suited to
+        ``n_components``, or "median" for one column, for fewer than ten rows per column, or for kernels with a single
+        length; unless another form has clearly smaller errors on held-out rows.
     trend : bool or "auto"
-        Whether an affine function of X is learned beside that of the gaussian kernel, as kernel ``trended``. "auto"
-        takes one where it makes the first data likelier, and none where the bandwidth is given in numbers.
+        Whether an affine function of X is learned in addition to the gaussian kernel's, as kernel ``trended``. "auto"
+        does so if it makes the first data likelier, and not if the bandwidth is numeric.
     noise : "auto" or "constant"
-        The deviation of y beside that of the function: the same everywhere, or, "auto", a function of X where that
-        makes rows left out of `fit` clearly likelier. After `partial_fit` it is constant.
+        The noise of y around the function: "constant", or, with "auto", with a deviation that is a function of X if
+        that makes rows left out of `fit` clearly likelier. After `partial_fit` it is constant.
     kernel, fit_intercept, shuffle, first, logarithms, random_state, n_jobs
-        As of `PolkRegressor`.
+        See `PolkRegressor`.
     step_size : float, "auto", mapping or Schedule
-        eta of the first-order steps by which points are offered to the dictionary.
+        eta of the first-order steps that offer points to the dictionary.
     batch_size : int or "auto"
-        b, the samples of a step. "auto" is up to 64, as long as that leaves 256 steps a pass.
+        b, the samples of a step. "auto" is up to 64, with at least 256 steps per pass.
     budget : "auto", float, mapping or Budget
-        As of `PolkRegressor`; "auto" takes away a fiftieth of what a sample first changes.
+        See `PolkRegressor`; "auto" removes a fiftieth of the first change by a sample.
     epochs : int
-        Passes of `fit` over the data; each counts every sample once more.
+        Number of passes of `fit` over the data; each counts every sample once more.
 
     Attributes
     ----------
     dictionary_, dual_coef_, intercept_, model_order_, model_, n_features_in_, logarithms_
-        As of `PolkRegressor`.
+        See `PolkRegressor`.
     n_components_ : int
         ``n_components`` as a number.
     training_error_, leave_one_out_error_ : float or None
-        The mean square error as a share of the variance, on up to 1,000 of the rows of `fit`: with all of them learned,
-        and with each left out in turn, ``(y - f) / (1 - h)`` with the leverage h in the span of the dictionary. The
-        choice of lengths and points is not repeated, so that it is a lower bound, about. None after `partial_fit`, with
-        ``forgetting``, and with other losses than the squared one.
+        The mean square error as a share of the variance, on up to 1,000 of the rows of `fit`: of the fitted function,
+        and with each row left out in turn, ``(y - f) / (1 - h)`` with the leverage h in the span of the dictionary. The
+        choice of lengths and points is not repeated, so this is approximately a lower bound. None after `partial_fit`,
+        with ``forgetting``, and for losses other than the squared loss.
 
     Examples
     --------
@@ -262,7 +264,7 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
         points, weights = dense(some.points), np.ones(some.size) if some.weights is None else some.weights
         with self._threads():
             residuals = some.targets - evaluated(self.state_.function, points)
-            others = samples.size / some.size  # each of these rows stands for so many
+            others = samples.size / some.size  # the number of rows represented by each of these rows
             thinned = known.thinned(self._times)
             seen = thinned.seen(points)
             followed = thinned.leverage(seen, self._times * others * weights) / others
@@ -297,25 +299,24 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
 class KernelClassifier(_SecondOrder, OnlineClassifier):
     """Classification by kernel online Newton steps on a compressed dictionary: least squares up to a margin.
 
-    One pass fits each class against the others by the squared hinge loss; samples beyond their margin, when they come,
-    count no more. `predict_proba` is calibrated on samples before they were learned from.
+    One pass fits each class against the others with the squared hinge loss; samples already beyond their margin have no
+    effect. `predict_proba` is calibrated on samples before the steps on them.
 
     Parameters
     ----------
     n_components, ridge, forgetting, step_size, batch_size, budget, epochs
-        As of `KernelRegressor`; `forgetting` is a number. The ridge "auto" is 0.2, with logistic losses 0.005, the
-        budget "auto" takes away a tenth, and the batch size "auto" leaves 128 steps a pass.
+        See `KernelRegressor`; `forgetting` is a number. The ridge "auto" is 0.2, or 0.005 for logistic losses; the
+        budget "auto" removes a tenth; and the batch size "auto" leaves 128 steps per pass.
     loss : str, mapping or Loss
-        "squared_hinge" or "logistic", which take their multi-class forms where there are more than two classes, or a
-        loss part. The logistic loss is bounded by a quadratic at each sample when it comes, so that it asks for more
-        passes.
+        "squared_hinge" or "logistic", which have multi-class forms for more than two classes, or a loss part. The
+        logistic loss is bounded by a quadratic function at each sample's first use, so it needs more passes.
     kernel, bandwidth, shuffle, first, logarithms, random_state, n_jobs
-        As of `KernelRegressor`, but that the bandwidth "auto" is "median" unless another form errs clearly less.
+        See `KernelRegressor`, but the bandwidth "auto" is "median" unless another form has clearly smaller errors.
 
     Attributes
     ----------
     classes_, temperature_, dictionary_, dual_coef_, model_order_, model_, n_features_in_, logarithms_
-        As of `PolkClassifier`.
+        See `PolkClassifier`.
     n_components_ : int
         ``n_components`` as a number.
 
