@@ -73,10 +73,10 @@ class GradientArguments(NamedTuple):
     counts: ReadOnlyIntegers  # the state's integers
     scratch: Array  # working memory
     points: ReadOnly  # (n, p)
-    rows: ReadOnly  # (n, R), what `evaluate` kept
-    values: ReadOnly  # (n, C), f there
+    rows: ReadOnly  # (n, R), from `evaluate`
+    values: ReadOnly  # (n, C), f at the points
     targets: ReadOnly  # (n, q)
-    sizes: ReadOnly  # (k,), as of a step
+    sizes: ReadOnly  # (k,), see StepArguments
 
 
 GRADIENT_ARGUMENTS = PassedTuple(
@@ -100,7 +100,7 @@ class StepArguments(NamedTuple):
     counts: Integers  # the state's integers
     scratch: Array  # working memory
     points: ReadOnly  # (N, p)
-    rows: Array  # (N, R), what `evaluate` kept
+    rows: Array  # (N, R), from `evaluate`
     gradients: Array  # (N, C)
     rates: ReadOnly  # (N,)
     stiffness: ReadOnly  # (N,)
@@ -250,7 +250,7 @@ class CompiledLearner(Protocol):
 
     @property
     def tools(self) -> Sequence[int]:
-        """Addresses of functions that these call."""
+        """Addresses of functions that these functions call."""
 
     def numbers(self, state: Any) -> Array:
         """Return the learner's own numbers, (n,), the same for all of its states."""
@@ -277,7 +277,7 @@ class CompiledLearner(Protocol):
         """Make room for ``points`` more points; returns the capacity."""
 
     def storage(self, state: Any) -> Array:
-        """Return the vector that holds the state's numbers, not a copy."""
+        """Return the vector of the state's numbers, not a copy."""
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
         """Move the state into another vector, of ``length(capacity)``."""
@@ -286,10 +286,10 @@ class CompiledLearner(Protocol):
         """Return the state's integers, for steps on ``points`` points."""
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date after compiled steps in its storage."""
+        """Update a state after compiled steps in its storage."""
 
     def maintain(self, state: Any) -> None:
-        """Do the maintenance that the state asks for, after :meth:`sync`."""
+        """Do the maintenance that the state requests, after :meth:`sync`."""
 
 
 @runtime_checkable
@@ -318,7 +318,7 @@ class RepackedLearner(CompiledLearner, Protocol):
 
 @runtime_checkable
 class CompiledFeatureLearner(CompiledLearner, Protocol):
-    """A learner whose state is, or follows from, the weights of fixed features, (L, C)."""
+    """A learner whose state consists of, or follows from, the weights of fixed features, (L, C)."""
 
     @property
     def place(self) -> Compiled:

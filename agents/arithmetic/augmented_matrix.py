@@ -170,11 +170,11 @@ def _take_out(typing_context: Any, memory: Any, values: Any, outputs: Any, row: 
 if not COMPILES:
 
     def subtract_from(memory: Array, place: int, source: Array, s: int, size: int) -> None:
-        """Replace ``size`` entries from a place on by the source's entries minus them."""
+        """Replace ``size`` entries of the memory, from an index on, by the source's entries minus them."""
         memory[place : place + size] = source.reshape(-1)[s : s + size] - memory[place : place + size]
 
     def count_above(memory: Array, keys: int, place: int, count: int) -> int:
-        """Count the keys, of ``count``, that rank before the one at an index: larger ones, and equal ones before it."""
+        """Count the keys among ``count`` that rank before the key at an index: larger ones, and earlier equal ones."""
         found, key = memory[keys : keys + count], memory[keys + place]
         return int(np.sum(found > key) + np.sum(found[:place] == key))
 
@@ -184,7 +184,7 @@ if not COMPILES:
         """Return the minimum of ``sum_c values[c pitch + k]^2 / sums[k]`` over k from ``begin`` to ``end - 1``, and the
         first k at which it is attained.
 
-        NaN and infinity do not count; (-1, infinity) if there is nothing else.
+        NaN and infinity are ignored; returns (-1, infinity) if there are no other values.
         """
         norms = memory[values : values + end] ** 2
         for c in range(1, outputs):
@@ -197,8 +197,8 @@ if not COMPILES:
         return (found, float(quotients[found])) if end and quotients[found] < np.inf else (-1, math.inf)
 
     def rotate(memory: Array, upper: int, lower: int, column: int, sums: int, size: int) -> None:
-        """Rotate two rows so that the lower one has a zero in a column, ``(x, y) -> (cosine x + sine y, cosine y - sine
-        x)``, and write its squares and the sums to the sums, ``size`` entries further on."""
+        """Rotate two rows so that the lower one is zero in a column, ``(x, y) -> (cosine x + sine y, cosine y - sine
+        x)``, and write the sums plus its squares to the sums, ``size`` entries further on."""
         first, second = memory[upper : upper + size], memory[lower : lower + size]
         x, y = float(first[column]), float(second[column])
         radius = math.sqrt(x * x + y * y)

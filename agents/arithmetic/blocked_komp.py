@@ -1,13 +1,13 @@
-"""The same step as :mod:`kernelswarm.agents.arithmetic.komp` takes, with matrix-matrix products for large mini-batches.
+"""The step of :mod:`kernelswarm.agents.arithmetic.komp` with matrix-matrix products, for large mini-batches.
 
-Nothing is decided otherwise. The whole batch is projected on the span of the dictionary in one pass over the factor U.
-What the batch adds to the factor are its last rows, ``L^-1 [-A', I]`` with the projections A and L the Cholesky factor
-of the batch's Schur complement, and these few rows are kept apart while elements are chosen for removal, one after the
-other, as KOMP does. Points of the batch that go straight out again, by far the most frequent case, go before that
-(:mod:`~kernelswarm.agents.arithmetic.blocked_removal`). An old element needs its column of the inverse, from
-products for several likely ones at a time, and is rotated out of U at the end, together with all others that go.
+All decisions are the same. The whole batch is projected on the span of the dictionary in one pass over the factor U.
+The batch adds rows ``L^-1 [-A', I]`` to the factor, with the projections A and the Cholesky factor L of the batch's
+Schur complement. These few rows are kept separately while elements are removed one by one, as in KOMP. Points of the
+batch that would be removed at once, by far the most frequent case, are removed first
+(:mod:`~kernelswarm.agents.arithmetic.blocked_removal`). The removal of an old element needs its column of the inverse,
+which is computed for several likely elements together; at the end all removed elements are rotated out of U together.
 
-Notation: M old elements, n entering points; "total" is M + n. Columns keep their places until the end.
+Notation: M old elements, n entering points; "total" is M + n. Columns keep their indices until the end.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 
 
 TILE, STRIP = 32, 128
-"""The numbers of rows and of columns of the factor that are multiplied together and stay in the cache."""
+"""The numbers of rows and columns of a block of the factor that is multiplied at once and fits into the cache."""
 
 
 @cached_njit
 def offered(
     factor: Array, order: int, cross: ReadOnly, gram: ReadOnly, new_weights: Array
 ) -> tuple[Integers, Array, Array]:
-    """Return the points whose weights are not 0, and project these on the span of a dictionary of M.
+    """Return the points with nonzero weights, and their projections on the span of a dictionary of M points.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def offered(
     cross : Array
         B', the kernel between the points and the dictionary, (N, M or more).
     gram : Array
-        G, that between the points, (N, N).
+        G, the kernel between the points, (N, N).
     new_weights : Array
         (N, C).
 
     Returns
     -------
     entering : Array
-        The places of these points among all, (n,).
+        The indices of these points among all, (n,).
     projections : Array
         ``A' = B'U'U``, (n, M).
     rest : Array
@@ -85,7 +85,7 @@ def offered(
 
 @cached_njit
 def _project(factor: Array, cross: Array, images: Array, projections: Array) -> None:
-    """Fill in ``B'U'`` and ``B'U'U``, in one pass over the factor; the latter's place holds zeros."""
+    """Fill in ``B'U'`` and ``B'U'U``, in one pass over the factor; the projections must contain zeros."""
     (size, order), pitch = cross.shape, factor.shape[1]
     for start in range(0, order, TILE):
         rows = min(TILE, order - start)
@@ -137,20 +137,20 @@ PANEL = 128
 """The number of columns of the inverse that are computed together."""
 
 FETCHED = 8
-"""The largest number of columns of the inverse that are computed in advance."""
+"""The maximum number of columns of the inverse that are computed in advance."""
 
 
 def project(
     tables: Tables, order: int, added: Added, shrink: float, epsilon: float, limit: float
 ) -> tuple[int, float, int]:
-    """Take one functional step and compress it; all as in :func:`kernelswarm.agents.arithmetic.komp.project`.
+    """Take one functional step and compress it, like :func:`kernelswarm.agents.arithmetic.komp.project`.
 
     Points that are removed at once do not count as changes of the factor.
     """
     left, error, changes, done = try_to_project(tables, order, added, shrink, epsilon, limit)
     if done:
         return left, error, changes
-    # Elements in the span of the others leave between two insertions: that is done one point at a time.
+    # Elements in the span of the others must leave between two insertions, which is done point by point.
     return komp.project(tables, order, added, shrink, epsilon, limit, 0)
 
 
@@ -225,7 +225,7 @@ def compress(
             row, norms, nothing = np.empty(order), np.empty(order), np.empty(0)
             staying, squared = komp.drop_dependent(row, norms, tables, order, limit, nothing, 0)
             return staying, math.sqrt(spent + squared), changes + order - staying, True
-        # What is left of the batch are old elements from here on.
+        # From here on, the rest of the batch are old elements.
         values, rows, arriving = np.empty((outputs, order)), np.empty((0, order)), np.empty((0, points.shape[1]))
         for c in range(outputs):
             for k in range(order):
@@ -261,14 +261,14 @@ def _append(
     rows: Array,  # (r, M + r)
     new_weights: Array,  # (n, C)
     projections: Array,  # (n, M)
-    gram: Array,  # (n, n), the Schur complement of the whole batch
+    gram: Array,  # (n, n), the Schur complement of the complete batch
     diagonal: Array,  # (n,), kappa(x, x)
-    stays: Integers,  # (r,), the points that are left of the batch
+    stays: Integers,  # (r,), the remaining points of the batch
 ) -> tuple[Booleans, float]:
-    """Fill in the batch's rows and weights point by point, each projected on all before; a point in their span gives
-    its weight to its projection. Returns which points enter, and the squared error that the others cost."""
+    """Fill in the batch's rows and weights point by point, each projected on all earlier ones. A point in their span
+    transfers its weight to its projection. Returns the entering points, and the squared error of the others."""
     size, order = len(stays), projections.shape[1]
-    lower = np.zeros((size, size))  # the Cholesky factor, a row for each point, a column for each that has entered
+    lower = np.zeros((size, size))  # the Cholesky factor, with a row for each point, a column for each entered one
     accepted = np.zeros(size, np.bool_)
     places = np.zeros(size, np.int64)
     entered = 0
@@ -314,7 +314,7 @@ def _append(
 
 @cached_njit
 def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
-    """Gather the arrays of the choice of removals, with the scores at its start."""
+    """Return the arrays for the choice of removals, with initial scores."""
     order, total = len(precision), values.shape[1]
     base = np.zeros(total)
     copy_vector(precision, base)
@@ -327,9 +327,9 @@ def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
 
 @cached_njit
 def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) -> tuple[float, bool]:
-    """Mark the elements that KOMP removes as gone, refit the weights, take the elements out of the batch's rows.
+    """Mark the elements that KOMP removes as gone, refit the weights, and remove the elements from the batch's rows.
 
-    Returns the squared error, and whether all was chosen.
+    Returns the squared error, and whether the choice is complete.
     """
     order, size = len(candidates.whole), len(candidates.rows)
     slots = np.full(order, -1)
@@ -353,7 +353,7 @@ def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) 
 
 @cached_njit
 def _likely(scores: Array, slots: Integers, wanted: int, budget: float) -> Integers:
-    """Guess which old elements go next: ``wanted``, and the cheapest ones as far as the budget reaches."""
+    """Guess the next removals of old elements: ``wanted``, and the cheapest elements within the budget."""
     found, taken = np.empty(FETCHED, np.int64), np.zeros(len(slots), np.bool_)
     found[0] = wanted
     count, total = 1, 0.0
@@ -374,7 +374,7 @@ def _likely(scores: Array, slots: Integers, wanted: int, budget: float) -> Integ
 
 @cached_njit
 def _columns_of_inverse(factor: Array, order: int, elements: Integers, columns: Array, row: int) -> None:
-    """Put columns of ``inv(K_DD) = U'U`` down as rows, from the part of U that is not zero in them."""
+    """Write columns of ``inv(K_DD) = U'U`` as rows, from the rows of U with nonzero entries in them."""
     top, size, pitch = int(elements.min()), len(elements), factor.shape[1]
     images = np.empty((size, order - top))
     for i in range(top, order):

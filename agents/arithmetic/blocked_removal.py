@@ -1,8 +1,8 @@
-"""Removal of several elements from a dictionary, beside a few rows of the factor that are not in it yet.
+"""Removal of several elements from a dictionary, with a few rows of the factor that are kept separately.
 
-U is the triangular factor of M old elements, ``U'U = inv(K_DD)``; a mini-batch adds rows to it, in which its own
-elements and all old ones have entries. "total" is the number of all elements, and each keeps its place until the end.
-All of this is O(total) a removal and row, save for what takes old elements out of U, in one sweep for many.
+U is the triangular factor of M old elements, ``U'U = inv(K_DD)``; a mini-batch adds rows to it, with entries for its
+own elements and all old ones. "total" is the number of all elements, and each keeps its index until the end. All of
+this costs O(total) per removal and row, except rotating old elements out of U, in one sweep for many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STRIP = 256
 """The number of columns that are rotated together, small enough for the fastest cache."""
 
 SWEEP = 8
-"""The largest number of old elements that are rotated out of the factor together."""
+"""The maximum number of old elements that are rotated out of the factor together."""
 
 CANCELLED = 1e-6
 """If less than this fraction of an element's precision in U is left, it must be summed again from U."""
@@ -35,20 +35,20 @@ FINISHED, INACCURATE = -1, -2
 
 
 class Candidates(NamedTuple):
-    """All elements that may be removed; arrays that are written in place."""
+    """All elements that may be removed, as arrays that are written in place."""
 
     values: Array  # (C, total), the weights
     rows: Array  # (n, total), the batch's rows of the factor
-    owners: Positions  # (n,), the element with which each of these rows came
+    owners: Positions  # (n,), the element that each of these rows belongs to
     whole: Array  # (M,), the diagonal of U'U
-    base: Array  # (total,), the remainder after the removals so far, 0 for the batch's own
-    scores: Array  # (total,), the squared error that a removal adds, infinite for removed elements
+    base: Array  # (total,), the remainder of this diagonal after the removals so far, 0 for the batch's elements
+    scores: Array  # (total,), the squared error added by a removal, infinite for removed elements
     gone: Booleans  # (total,)
 
 
 @cached_njit
 def score(candidates: Candidates) -> None:
-    """Fill in ``||W_j||^2 / inv(K)_jj`` with the precision that the batch's rows add to that of U."""
+    """Fill in ``||W_j||^2 / inv(K)_jj`` with the sum of the precisions of U and of the batch's rows."""
     values, rows, base, scores = candidates.values, candidates.rows, candidates.base, candidates.scores
     total = scores.shape[0]
     added = np.zeros(total)
@@ -76,16 +76,16 @@ def remove_while_known(
     spent: float,
     budget: float,
 ) -> tuple[float, int, int, int]:
-    """Remove the element with the lowest score, as KOMP does, while the budget allows and its column is at hand.
+    """Remove the element with the lowest score, as KOMP does, while the budget allows and its column is known.
 
     Parameters
     ----------
     candidates : Candidates
         The elements; their weights are refitted, their scores updated, the batch's rows rotated.
     size : int
-        How many of the batch's rows are left.
+        The number of remaining rows of the batch.
     columns, slots : Array
-        Known columns of ``U'U`` as rows, (k, M), and where each old element's is, (M,), -1 for none.
+        Known columns of ``U'U`` as rows, (k, M), and the row of each old element's column, (M,), -1 for none.
     removed, count : Array, int
         The rows that left U with old elements, (k, M), and their number.
     spent, budget : float
@@ -94,7 +94,7 @@ def remove_while_known(
     Returns
     -------
     tuple
-        ``spent``, ``size`` and ``count`` as they are now, and the element whose column is wanted, or why there is none:
+        The new ``spent``, ``size`` and ``count``, and the element whose column is needed, or the reason for the end:
         ``FINISHED``, or ``INACCURATE`` if removed elements must leave U before the next choice.
     """
     rows, owners, scores = candidates.rows, candidates.owners, candidates.scores
@@ -110,7 +110,7 @@ def remove_while_known(
         if j < 0 or not spent + least <= budget:
             return spent, size, count, FINISHED
         if j >= order:
-            above = 0  # rows that stay as they are
+            above = 0  # rows that are not changed
             while owners[above] != j:
                 above += 1
             copy_vector(rows[above], carried)
@@ -139,7 +139,7 @@ def remove_while_known(
 
 @inline_always
 def _leave(candidates: Candidates, j: int, column: Array, removed: Array, count: int, carried: Array) -> bool:
-    """Keep the row that leaves U with an old element; tell whether the remainders of all precisions are accurate."""
+    """Store the row that leaves U with an old element; return whether the remainders of all precisions are accurate."""
     whole, base, gone = candidates.whole, candidates.base, candidates.gone
     order, accurate = whole.shape[0], True
     _carry_out(column, removed, count, order, j, carried)
@@ -165,9 +165,9 @@ def _refit(
     first: int,
     size: int,
 ) -> None:
-    """Rotate the batch's rows from ``first`` on with the row that leaves, refit the weights, and compute all scores.
+    """Rotate the batch's rows from ``first`` on with the leaving row, refit the weights, and compute all scores.
 
-    The first rows, as many as are ``above``, stay as they are.
+    The first ``above`` rows are not changed.
     """
     values, rows, base, scores = candidates.values, candidates.rows, candidates.base, candidates.scores
     (outputs, total), shift = values.shape, first - above
@@ -209,7 +209,7 @@ def _refit(
 
 @inline_always
 def _carry_out(column: Array, removed: Array, count: int, order: int, j: int, carried: Array) -> None:
-    """Fill in the row that leaves U with element j: its column of the inverse, without what left before, scaled."""
+    """Fill in the row that leaves U with element j: its column of the inverse, minus earlier removed parts, scaled."""
     for k in range(order):
         carried[k] = column[k]
     for i in range(count):
@@ -224,11 +224,11 @@ def _carry_out(column: Array, removed: Array, count: int, order: int, j: int, ca
 
 @cached_njit
 def _take_out(factor: Array, precision: Array, order: int, elders: Positions) -> None:
-    """Rotate the old elements' columns of U into as many rows, which leave with them, and close up.
+    """Rotate the old elements' columns of U into the same number of rows, remove these rows, and close the gaps.
 
-    The rotations of :func:`kernelswarm.agents.arithmetic.komp.project` for one element, for all elements in one sweep:
-    a row below the first element is rotated with each row that is carried past it. The rotations follow from the
-    elements' columns alone, and are then applied to all others strip by strip.
+    For all elements in one sweep, these are the rotations of :func:`kernelswarm.agents.arithmetic.komp.project` for one
+    element: a row below the first element is rotated with each row carried past it. The rotations follow from the
+    elements' columns alone, and are then applied to all other columns strip by strip.
     """
     count, top = elders.shape[0], elders[0]
     cosines, sines = np.zeros((order - top, count)), np.zeros((order - top, count))
@@ -236,7 +236,7 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Positions) ->
     carried = np.empty((count, STRIP))
     line = np.empty(STRIP)
     summed = np.empty(STRIP)
-    passed = 0  # elements whose columns lie to the left
+    passed = 0  # elements whose columns are to the left
     start = 0
     while start < order:
         if passed < count and elders[passed] == start:
@@ -251,7 +251,7 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Positions) ->
         carried[:] = 0.0
         summed[:] = 0.0
         while active < count and elders[active] < start:
-            active += 1  # their rows are zero here when they are passed
+            active += 1  # their rows are zero in this strip when they are passed
         for i in range(max(top, start), order):
             source = factor[i, start:end]
             for k in range(width):
@@ -291,7 +291,7 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Positions) ->
 
 @inline_always
 def _rotations(factor: Array, order: int, elders: Positions, cosines: Array, sines: Array) -> None:
-    """Fill in the rotations of each row from the first element on with the rows that are carried past it."""
+    """Fill in the rotations of each row from the first element on with the rows carried past it."""
     count, top = elders.shape[0], elders[0]
     pivots = np.zeros((count, count))  # the carried rows' entries in the elements' columns
     entries = np.empty(count)
@@ -317,7 +317,7 @@ def _rotations(factor: Array, order: int, elders: Positions, cosines: Array, sin
 def sync(tables: Tables, order: int, entering: Array, candidates: Candidates) -> int:
     """Remove the chosen elements from the dictionary and the factor, append the rest of the batch, return the order.
 
-    ``order`` is the number of old elements before, ``entering`` (n, p) the points of the batch's own.
+    ``order`` is the previous number of old elements, ``entering`` (n, p) the batch's points.
     """
     points, weights, factor, precision = tables
     values, rows, gone = candidates.values, candidates.rows, candidates.gone
@@ -346,17 +346,17 @@ def sync(tables: Tables, order: int, entering: Array, candidates: Candidates) ->
     return kept.shape[0]
 
 
-# Which points of a large mini-batch KOMP removes before it comes to an old element, by matrix products.
+# The points of a large mini-batch that KOMP removes before the first old element, found with matrix products.
 #
-# Most points of a batch go straight out again. What they lose and how the others make up for it depends on the Schur
-# complement of their Gram matrix alone, n x n; the old elements matter only in that none of them may cost less. So
-# removals are first chosen as if there were no old elements, and then all old elements are compared with all of these
-# removals at once. The first removal that comes too late, and all after it, are taken back.
+# Most points of a batch are removed at once. The error of their removal and the refit of the others depend only on the
+# Schur complement of their Gram matrix, n x n; old elements matter only because none of them may cost less. So removals
+# are first chosen as if there were no old elements, and then all old elements are compared with all of these removals
+# at once. The first removal that comes too late, and all later ones, are reverted.
 #
-# With the projections A (n, M) of the points on the dictionary and the weights w of those that are left, the weights of
-# the old elements are ``V - A'w``, V those of the function's projection on the dictionary. Their precisions are those
-# in the factor and the sums of squares of the rows that are left, ``-B A`` with the rows B (n, n) of the batch's own
-# part: those that leave with each later removal, and those that stay.
+# With the projections A (n, M) of the points on the dictionary and the weights w of the remaining points, the weights
+# of the old elements are ``V - A'w``, with V the weights of the function's projection on the dictionary. Their
+# precisions are the precisions in the factor plus the sums of squares of the remaining rows, ``-B A`` with the rows B
+# (n, n) of the batch's own part: rows that leave with later removals, and rows that stay.
 
 
 NEAR = 1e-6
@@ -380,14 +380,14 @@ def screen(
 ) -> tuple[float, Integers]:
     """Remove points of the batch as long as KOMP would remove one of them next, and refit the others.
 
-    Nothing is done if points are nearly in the span of others, or if the precision of one would exceed ``fence``.
+    Nothing is done if points are nearly in the span of others, or if the precision of a point would exceed ``fence``.
 
     Returns
     -------
     float
         The squared error of the removals.
     Array
-        The points that are left, in their order.
+        The remaining points, in their order.
     """
     size, outputs = new_weights.shape
     everyone = np.arange(size)
@@ -399,7 +399,7 @@ def screen(
         for c in range(outputs):
             weights[c, place] = new_weights[turn[place], c]
     gone, costs = np.empty(size, np.int64), np.empty(size)
-    leaving = np.zeros((size, size))  # the leaving rows, the last of them first, below the staying ones
+    leaving = np.zeros((size, size))  # the leaving rows, the last of them first, after the staying ones
     history = np.empty((size, outputs, size))  # the weights before each removal
     count = _remove(rows, weights, turn, budget, gone, costs, leaving, history)
     right = _compare(values, precision, projections, leaving, history, costs, count, fence) if count else 0
@@ -417,7 +417,7 @@ def screen(
 
 @cached_njit
 def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Integers:
-    """Order points by the cost of removing each alone: cheap ones leave first, from the end, without rotations."""
+    """Order points by the cost of their single removal: cheap ones leave first, from the end, without rotations."""
     cost = np.empty(len(new_weights))
     for n in range(len(new_weights)):
         cost[n] = 0.0

@@ -37,7 +37,7 @@ def _transpose(
         by = simd.spread(arguments[8])
 
         def turn(q: Any, j: Any) -> None:
-            """Transpose eight rows from q on, their entries from j on."""
+            """Transpose eight rows from row q on, for their entries from j on."""
             found = []
             for r in range(SIMD_WIDTH):
                 row = builder.add(q, ir.Constant(rows.type, r))
@@ -45,7 +45,7 @@ def _transpose(
                 end = builder.select(inside, columns, zero)  # rows beyond the last are not read
                 place = builder.mul(builder.select(inside, row, zero), pitch)
                 found.append(builder.fmul(by, simd.load_part(builder.gep(out_of, [place]), j, end)))
-            for half in (4, 2, 1):  # blocks beside the diagonal change places
+            for half in (4, 2, 1):  # exchange off-diagonal blocks
                 for r in range(SIMD_WIDTH):
                     if not r & half:
                         x, y = found[r], found[r + half]
@@ -94,7 +94,7 @@ if not COMPILES:
     ) -> None:
         """Write ``factor source[s + q pitch + j]`` to ``target[t + j target_pitch + q]`` for q < rows, j < columns.
 
-        Rows of the target are written in whole lanes, with zeros behind the last entry.
+        Rows of the target are written in whole lanes, with zeros after the last entry.
         """
         into, out_of = target.reshape(-1), source.reshape(-1)
         wide = (rows + SIMD_WIDTH - 1) // SIMD_WIDTH * SIMD_WIDTH
@@ -104,8 +104,8 @@ if not COMPILES:
             line[:rows] = [factor * out_of[s + q * pitch + j] for q in range(rows)]
 
     def copy_stretch(target: Array, t: int, source: Array, s: int, count: int, size: int) -> None:
-        """Copy ``count`` numbers of the source from ``s`` on to the target from ``t`` on, with zeros behind them until
-        there are ``size``."""
+        """Copy ``count`` numbers of the source from ``s`` on to the target from ``t`` on, padded with zeros to ``size``
+        numbers."""
         into = target.reshape(-1)[t : t + size]
         into[:count], into[count:] = source.reshape(-1)[s : s + count], 0.0
 
@@ -119,8 +119,8 @@ else:
 def copy_vector(source: ReadOnly, target: Array) -> None:
     """Copy (n,) into the first n entries of ``target``.
 
-    ``target[:n] = source`` does the same, but numba then compiles the text of an error about shapes, which takes
-    seconds and is kept in no cache.
+    ``target[:n] = source`` is equivalent, but numba then compiles the text of an error about shapes, which takes
+    seconds and is not cached.
     """
     for i in range(source.shape[0]):
         target[i] = source[i]
@@ -128,7 +128,7 @@ def copy_vector(source: ReadOnly, target: Array) -> None:
 
 @njit_no_refcount
 def copy_matrix(source: Array, target: Array) -> None:
-    """Copy (n, m) into the first n rows and m columns of ``target``; as :func:`copy_vector`."""
+    """Copy (n, m) into the first n rows and m columns of ``target``; see :func:`copy_vector`."""
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, j] = source[i, j]

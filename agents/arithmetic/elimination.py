@@ -1,8 +1,8 @@
-"""Elimination, two columns at a time: of the system of a step, and on the augmented matrix of screening.
+"""Elimination of two columns at a time: for the system of a step, and for the augmented matrix of screening.
 
-Entries are what single steps would leave, to the bit: a row first changes by a multiple of the first pivot's row, then
-by one of the second's. But both are done where the row is in the processor, so that it is read and written half as
-often, and the second pivot is known before the first one's column is gone from all rows.
+Entries equal those of single steps to the bit: a row first changes by a multiple of the first pivot's row, then by a
+multiple of the second's. But both are done while the row is in registers, so it is read and written half as often; the
+second pivot is computed before the first pivot's column is eliminated from all rows.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ _codegen: Any = cgutils
 
 
 def _four_rows(builder: Any, data: Any, start: Callable[[Any], Any], place: Any, last: Any) -> list[Any]:
-    """Return the begins of four rows from a place on; beyond the last row that of the last, which may be used more than
-    once since all are read before any is written."""
+    """Return pointers to four rows from an index on; beyond the last row the last row is repeated, which is allowed
+    since all rows are read before any is written."""
     found = []
     for r in range(ROWS):
         other = builder.add(place, ir.Constant(place.type, r))
@@ -41,8 +41,8 @@ def _entries(builder: Any, rows: list[Any], column: Any) -> Any:
 
 
 def _ratios(builder: Any, simd: Simd, rows: list[Any], pivots: list[Any], columns: list[Any], schurs: list[Any]) -> Any:
-    """Return, over all lanes, the multiples of the pivots' rows that eliminate the pivots' columns, one after
-    the other, from each of four rows."""
+    """Return, over all lanes, the multiples of the pivots' rows that eliminate the pivots' columns, one after the
+    other, from each of four rows."""
     found: list[Any] = []
     for place, column in enumerate(columns):
         entries = _entries(builder, rows, column)
@@ -59,8 +59,8 @@ def _four(builder: Any, simd: Simd, row: Any, column: Any) -> Any:
 
 
 def _second(builder: Any, rows: list[Any], columns: list[Any]) -> tuple[Any, Any, Any]:
-    """Return two pivots, the second after elimination of the first one's column from its row, and the multiple of the
-    first row for that."""
+    """Return two pivots, the second after elimination of the first pivot's column from its row, and the multiple of
+    the first row in this elimination."""
     first, entry, before = (builder.load(builder.gep(rows[r], [columns[c]])) for r, c in ((0, 0), (1, 0), (1, 1)))
     ratio = builder.fneg(builder.fdiv(entry, first))
     change = builder.fmul(ratio, builder.load(builder.gep(rows[0], [columns[1]])))
@@ -109,7 +109,7 @@ def _eliminate_two(typing_context: Any, augmented: Any, pivot: Any) -> Any:
 
 
 class _Steps:
-    """The code of one or two steps of elimination, on an augmented matrix in the memory's numbers."""
+    """The code of one or two elimination steps, on an augmented matrix in a vector of numbers."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any, number: int) -> None:
         self.augmented, self.pitch, _, place, count, self.kept, self.sums = arguments[1:]
@@ -128,7 +128,7 @@ class _Steps:
         return ir.Constant(self.pitch.type, number)
 
     def start(self, place: Any) -> Any:
-        """Return where the row of the point at its turn begins."""
+        """Return the start of the row of the point at a place in the order."""
         builder = self.builder
         return builder.add(self.augmented, builder.mul(builder.load(builder.gep(self.order, [place])), self.pitch))
 
@@ -136,7 +136,7 @@ class _Steps:
         return self.builder.icmp_signed("==", self.simd.numbered(place), self.everywhere[k])
 
     def changed(self, entry: Any, place: Any, k: int, ratio: Any, pivot: Any, selects: bool = True) -> Any:
-        """Add a multiple of a pivot's entries to a row's, whose entry in the pivot's column is gone."""
+        """Add a multiple of a pivot's entries to a row's entries, of which the one in the pivot's column is cleared."""
         entry = self.builder.select(self.at(place, k), self.nothing, entry) if selects else entry
         return self.builder.fadd(entry, self.builder.fmul(ratio, pivot))
 
@@ -144,7 +144,7 @@ class _Steps:
         return self.builder.select(self.at(place, k), self.unity, self.simd.load(self.rows[k], place))
 
     def schurs(self) -> list[Any]:
-        """Return the pivots; the second one's row follows the first one's."""
+        """Return the pivots; the second pivot's row is updated from the first one's."""
         if len(self.rows) == 1:
             return [self.builder.load(self.builder.gep(self.rows[0], self.columns))]
         *schurs, ratio = _second(self.builder, self.rows, self.columns)
@@ -161,7 +161,7 @@ class _Steps:
         """Eliminate the pivots' columns from the rows of the points after them."""
         builder, simd = self.builder, self.simd
         four, eight = self.whole(ROWS), self.whole(SIMD_WIDTH)
-        # Lanes from here on are at the dictionary, behind all columns of points, and need no selection.
+        # Lanes from here on belong to the dictionary, after all columns of points, and need no selection.
         wide = builder.and_(builder.add(self.count, self.whole(SIMD_WIDTH - 1)), self.whole(-SIMD_WIDTH))
         last = builder.sub(self.count, self.whole(1))
         with _codegen.for_range_slice(builder, self.after, self.count, four, intp=self.pitch.type) as (i, _):
@@ -184,7 +184,7 @@ class _Steps:
                 change(place, selects=False)
 
     def finish(self, schurs: list[Any]) -> None:
-        """Scale the pivots' rows to be rows of the factor, and add their squares to the sums."""
+        """Scale the pivots' rows to rows of the factor, and add their squares to the sums."""
         builder, simd = self.builder, self.simd
         roots = [builder.fdiv(ir.Constant(_DOUBLE, 1.0), simd.root(schur)) for schur in schurs]
         scales = list(map(simd.spread, roots))
@@ -205,7 +205,7 @@ class _Steps:
 
 
 def _pivots(number: int) -> Callable[..., Any]:
-    """Return the type and the code of one or two steps of elimination."""
+    """Return the type and code of one or two elimination steps."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         steps = _Steps(context, builder, signature, arguments, number)
@@ -233,8 +233,8 @@ def _pivots(number: int) -> Callable[..., Any]:
 if not COMPILES:
 
     def eliminate_two(augmented: Array, pivot: int) -> None:
-        """Eliminate the columns of a pivot, in an even place, and of the next one from all rows below each, in whole
-        lanes from the column's on."""
+        """Eliminate the columns of a pivot, with even index, and of the next one from all rows below each, in whole
+        lanes from the lanes of the column on."""
         first = pivot - pivot % SIMD_WIDTH
         for k in (pivot, pivot + 1):
             for i in range(k + 1, len(augmented)):
@@ -243,12 +243,12 @@ if not COMPILES:
     def take_pivot(
         memory: Array, augmented: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
     ) -> float:
-        """Eliminate the column of the point at its turn from the rows of the points after it.
+        """Eliminate the column of the point at a place in the order from the rows of the points after it.
 
-        The column held the Schur complement of the Gram matrix; now it holds entries of the factor's rows, as those
-        columns do where ``kept`` is not 0. The point's own row is scaled to be one of the factor, with zeros in all
-        other columns, and its squares are added to the sums, ``pitch`` entries further on. Returns the Schur complement
-        at the point.
+        The column contained the Schur complement of the Gram matrix; now it contains entries of the factor's rows, like
+        other columns for which ``kept`` is not 0. The point's own row is scaled to a row of the factor, with zeros in
+        all other columns, and the sums plus its squares are written ``pitch`` entries further on. Returns the Schur
+        complement at the point.
         """
         column = turn[place]
         row = memory[augmented + column * pitch :][:pitch]

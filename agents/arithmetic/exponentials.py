@@ -1,9 +1,9 @@
-"""The exponential function of a stretch of numbers, eight at a time, with the same bits on every machine.
+"""The exponential function of consecutive numbers, eight at a time, with the same bits on every machine.
 
-A kernel row is twenty exponentials. Libraries compute them one by one, each with a call, and their last bits differ
-with the machine. Here ``exp(x) = 2^k exp(r)`` with k the integer nearest to x / ln 2, taken away in two parts (Cody and
-Waite), and the exponential of the rest r, at most ln(2) / 2 in size, is its Taylor series. What the series leaves out
-is 4e-18, a 25th of the error of rounding; results are within one unit in the last place.
+A kernel row consists of twenty exponentials. Libraries compute them one by one, with a call for each, and the last bits
+depend on the machine. Here ``exp(x) = 2^k exp(r)`` with k the integer nearest to x / ln 2, which is subtracted in two
+parts (Cody and Waite); the exponential of the remainder r, with magnitude at most ln(2) / 2, is its Taylor series. The
+truncation error is 4e-18, a 25th of the rounding error; results are within one unit in the last place.
 """
 
 import math
@@ -19,14 +19,14 @@ from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 
 SMALLEST = -708.0
-"""Below this the exponential counts as 0: it would be less than the smallest number of full precision."""
+"""Below this the exponential is set to 0: it would be less than the smallest number of full precision."""
 
 _TO_EXPONENT = 1.0 / math.log(2.0)
 _UPPER, _LOWER = 0.693147180369123816490, 1.90821492927058770002e-10
 """ln 2 in two parts, the first with so few digits that its product with any k is exact."""
 
 _ROUNDING = 1.5 * 2.0**52
-"""Added and taken away again, it leaves the nearest integer; added, its last bits are that integer."""
+"""Adding and subtracting it rounds to the nearest integer; after the addition, the last bits are that integer."""
 
 _SERIES = [1.0 / math.factorial(n) for n in range(2, 14)]
 
@@ -80,7 +80,7 @@ def _decay(typing_context: Any, values: Any, start: Any, rate: Any, size: Any) -
                 some = _vector_of(builder, simd, builder.fmul(by, simd.load_part(into, zero, size)))
                 simd.store_part(some, into, zero, size)
             with many:
-                # The last eight are read before and written after the others, with which they may overlap.
+                # The last eight are read before and written after the others, since they may overlap.
                 end = builder.sub(size, eight)
                 last = exponentials(end, into)
                 simd.each(end, lambda place: simd.store(exponentials(place, into), into, place))
@@ -93,7 +93,7 @@ def _decay(typing_context: Any, values: Any, start: Any, rate: Any, size: Any) -
 if not COMPILES:
 
     def decay(values: Array, start: int, rate: float, size: int) -> None:
-        """Put ``exp(rate value)``, for products that are not positive, in the place of ``size`` values of an array."""
+        """Replace ``size`` values of an array by ``exp(rate value)``, for products that are not positive."""
         part = values.reshape(-1)[start : start + size]
         entry = rate * part
         shifted = entry * _TO_EXPONENT + _ROUNDING

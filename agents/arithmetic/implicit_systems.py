@@ -1,4 +1,4 @@
-"""The systems of implicit steps: linear ones, and that of a dual function z whose values are f = exp(z)."""
+"""The systems of implicit steps: linear ones, and systems for a dual function z with values f = exp(z)."""
 
 from typing import Any
 
@@ -13,18 +13,19 @@ from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 SMALL = 24
-"""Points of an implicit step up to which its system is solved by plain loops: LAPACK's call costs more than those."""
+"""Maximum number of points for which the system is solved by plain loops, which then cost less than a LAPACK call."""
 
 MOST_ITERATIONS = 1000
-"""Newton steps; a few suffice unless the solution lies hundreds away, since none moves z by more than 1."""
+"""Maximum number of Newton steps; a few suffice unless the solution is hundreds away, since no step moves z by more
+than 1."""
 
 PRECISION = 1e-12
-"""The move of z at which the iteration ends."""
+"""The change of z at which the iteration ends."""
 
 
 @inline_always
 def augmented_of(size: int, outputs: int) -> Array:
-    """Return a zero augmented matrix, (N, N + C or more): a system of N equations, and behind it C right-hand sides."""
+    """Return a zero augmented matrix, (N, N + C or more), for N equations followed by C right-hand sides."""
     augmented: Array = np.zeros((size, whole(size + outputs)))
     return augmented
 
@@ -50,7 +51,7 @@ def _fill_row(typing_context: Any, augmented: Any, b: Any, row: Any, r: Any, fac
 if not COMPILES:
 
     def fill_row(augmented: Array, b: int, row: Array, r: int, factor: float, rates: Array, size: int) -> None:
-        """Write ``factor row[j] rates[j]`` to the matrix from ``b`` on, in whole lanes, with zeros behind them."""
+        """Write ``factor row[j] rates[j]`` to the matrix from ``b`` on, in whole lanes, padded with zeros."""
         found = np.zeros(whole(size))
         found[:size] = factor * row.reshape(-1)[r : r + size] * rates[:size]
         augmented.reshape(-1)[b : b + len(found)] = found
@@ -65,8 +66,8 @@ def eliminate(augmented: Array, outputs: int) -> None:
     """Solve the system of an augmented matrix for its right-hand sides in place, by elimination without pivoting.
 
     ``I + diag(r) K diag(q)`` needs no pivoting: with rows divided by r and columns by q it is positive definite, and
-    such factors do not change elimination. A row with r = 0 is one of the identity. Whole lanes are eliminated, also
-    columns before the pivot, which are not read any more.
+    such factors do not change elimination. A row with r = 0 is a row of the identity. Whole lanes are eliminated,
+    including columns before the pivot, which are not read again.
     """
     size = len(augmented)
     for k in range(0, size - 1, 2):
@@ -93,8 +94,8 @@ _lapack_solve: Any = types.ExternalFunction(
         types.intp,
     ),
 )
-"""The function that numba's `np.linalg.solve` calls, with the size, the right-hand sides, the system by columns, its
-pitch, room for the pivots (integers of 32 or 64 bits), the right-hand sides by columns and their pitch."""
+"""The function called by numba's `np.linalg.solve`, with the size, the number of right-hand sides, the system by
+columns, its pitch, room for the pivots (integers of 32 or 64 bits), the right-hand sides by columns and their pitch."""
 
 _DOUBLE = ord("d")
 
@@ -108,7 +109,7 @@ else:
 
     @cached_njit
     def _solve_with_pivots(augmented: Array, outputs: int) -> None:
-        # `np.linalg.solve` would have numba compile its checks of shapes and their messages: five seconds.
+        # For `np.linalg.solve` numba would compile checks of shapes and their messages, which takes five seconds.
         size = len(augmented)
         columns, found = np.empty((size, size)), np.empty((outputs, size))
         for i in range(size):
@@ -138,7 +139,7 @@ def solve(augmented: Array, outputs: int) -> None:
 def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: ReadOnly, duals: Array) -> None:
     """Replace the explicit gradients with respect to f, (N, C), by the weights ``-eta/b g`` of an implicit step.
 
-    The terms of curvature r are taken at the new function: each column of g solves
+    The terms of curvature r are evaluated at the new function: each column of g solves
 
         g = g_explicit + r (exp(z~) - exp(z)),    z~ = z - K diag(eta/b) g
 

@@ -1,9 +1,9 @@
 """The inverse Cholesky factor of a Gram matrix under insertions and removals.
 
-Why a square root: recursions on the inverse itself lose their accuracy silently, and then remove the wrong elements.
-Here an insertion appends one row and a removal is a chain of plane rotations, so no inverse is ever subtracted from
-another. U stays lower triangular (zero above the diagonal in the whole buffer, positive on it), which makes it unique,
-``U = inv(L)`` for the Cholesky factor ``K_DD = L L'``, and halves every product with it.
+A square root is used because recursions for the inverse itself lose accuracy without notice, and then the wrong
+elements are removed. Here an insertion appends one row and a removal is a sequence of plane rotations, so inverses are
+never subtracted from each other. U stays lower triangular (zero above the diagonal in the whole buffer, positive on
+it), which makes it unique, ``U = inv(L)`` for the Cholesky factor ``K_DD = L L'``, and halves every product with it.
 """
 
 import math
@@ -22,7 +22,7 @@ from kernelswarm.protocols.core.compiling import ReadOnly, njit_no_refcount
 
 
 class Tables(NamedTuple):
-    """The arrays of an expansion's elements, with room for some more."""
+    """The arrays of an expansion's elements, with spare room."""
 
     points: Array  # (capacity, p)
     weights: Array  # (capacity, C)
@@ -31,7 +31,7 @@ class Tables(NamedTuple):
 
 
 class Added(NamedTuple):
-    """The points of a step with their weights, and the kernel between them and the dictionary."""
+    """The points of a step with their weights, and the kernel between them and with the dictionary."""
 
     points: ReadOnly  # (n, p)
     weights: Array  # (n, C)
@@ -57,7 +57,7 @@ def _multiply_twice(typing_context: Any, factor: Any, order: Any, row: Any, imag
         images, sums = (_codegen.alloca_once(builder, simd.vector) for _ in range(2))
 
         def multiply(first: Any, start: Any, second: bool) -> None:
-            """Take ROWS rows from ``first`` on, the lanes from ``start`` on being the last of theirs."""
+            """Multiply ROWS rows from ``first`` on; the lanes from ``start`` on are their last ones."""
             last = builder.sub(order, ir.Constant(size, 1))
             rows = []
             for r in range(ROWS):
@@ -134,9 +134,9 @@ else:
 def split(factor: Array, order: int, row: ReadOnly, diagonal: float, image: Array, projection: Array) -> float:
     """Project a point on the span: fill u = U k and a = U'u, return the Schur complement kappa(x,x) - u.u.
 
-    Both products take one pass over the factor, four rows at a time, so that each entry is loaded once. A row is
-    multiplied in whole lanes, with zeros behind its end: one by one, the up to seven entries that fill no lanes would
-    take longer than all others of a small dictionary.
+    Both products take one pass over the factor, four rows at a time, so each entry is loaded once. Rows are multiplied
+    in whole lanes, padded with zeros: multiplied one by one, up to seven remaining entries would take longer than all
+    other entries of a small dictionary.
     """
     _products(factor, order, row, image, projection)
     return diagonal - dot(image, 0, image, order)
@@ -160,10 +160,10 @@ def append(tables: Tables, order: int, point: ReadOnly, weight: ReadOnly, projec
 
 @njit_no_refcount
 def remove(tables: Tables, order: int, j: int, carried: Array) -> None:
-    """Drop element j: rotate column j of U into one row, which leaves with it, and refit the weights.
+    """Remove element j: rotate column j of U into one row, drop this row, and refit the weights.
 
-    Each row below row j is rotated with the row carried down so that the upper of the two has a zero in column j; what
-    is carried in the end is ``inv(K)[j] / sqrt(inv(K)_jj)``. Rows and columns close up on the way.
+    Each row below row j is rotated with the row carried down so that the upper of the two has a zero in column j; the
+    carried row at the end is ``inv(K)[j] / sqrt(inv(K)_jj)``. Gaps in rows and columns are closed on the way.
     """
     points, weights, factor, precision = tables
     last = order - 1

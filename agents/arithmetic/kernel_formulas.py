@@ -1,13 +1,13 @@
-"""The arithmetic of the kernels, compiled: `kernels` holds the parts that users name.
+"""The compiled formulas of the kernels; `kernels` contains the parts that users name.
 
-With at most `NARROW` inputs an entry is computed by plain loops over its own two rows, so it has the same bits
-whichever other rows are in the call; a node may therefore be evaluated alone or among others.
+With at most `NARROW` inputs an entry is computed by plain loops over its two rows, so its bits do not depend on the
+other rows of the call; a node may therefore be evaluated alone or with others.
 
 Each kernel is a function with the signature `KERNEL` of `compiled`: (n, p) points and (m, p) centers fill the first m
-columns of the values, all C-contiguous. Its numbers come as one array: its own parameters (bandwidth; bandwidth;
-bandwidth, smoothness; bandwidth, degrees; bandwidth, trend, its known inputs, their centers and factors; scale, offset,
-degree), then a factor for each input where the inputs have length scales of their own. `polynomial_diagonal` and
-`trended_diagonal` have the signature `DIAGONAL`.
+columns of the values, all C-contiguous. The numbers are one array: the kernel's parameters (bandwidth; bandwidth;
+bandwidth, smoothness; bandwidth, degrees; bandwidth, trend, its number of known inputs, their centers and factors;
+scale, offset, degree), followed by a factor for each input if inputs have separate length scales. `polynomial_diagonal`
+and `trended_diagonal` have the signature `DIAGONAL`.
 """
 
 import math
@@ -26,11 +26,11 @@ from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import cached_njit, inline_always, njit_no_refcount
 
-#: Up to this many inputs distances and inner products are plain loops, above it one matrix product.
+#: Maximum number of inputs for plain loops over distances and inner products, instead of one matrix product.
 NARROW = 32
 
 #: A pair whose squared distance is below this share of its squared norms loses too many digits in the difference
-#: ||x||^2 - 2 x.c + ||c||^2 and is computed again by a plain loop. Equal rows so have distance exactly 0.
+#: ||x||^2 - 2 x.c + ||c||^2 and is computed again by a plain loop. Equal rows thus have distance exactly 0.
 CANCELLATION = 1e-4
 
 _codegen: Any = cgutils
@@ -74,7 +74,7 @@ def _narrow_squares(typing_context: Any, points: Any, centers: Any, squares: Any
         inputs, pitch = (builder.extract_value(arrays[k].shape, 1) for k in (0, 2))
         zero, one = (ir.Constant(pitch.type, number) for number in (0, 1))
         last = builder.sub(count, one)
-        others = _codegen.alloca_once(builder, simd.vector, size=NARROW)  # eight centers, input by input
+        others = _codegen.alloca_once(builder, simd.vector, size=NARROW)  # eight centers, by input
         total = _codegen.alloca_once(builder, simd.vector)
 
         def columns(place: Any) -> None:
@@ -105,7 +105,7 @@ def _narrow_squares(typing_context: Any, points: Any, centers: Any, squares: Any
 if not COMPILES:
 
     def planar_squares(points: Array, centers: Array, squares: Array) -> None:
-        """Do what `narrow_squares` does where p = 2, for up to 20 points two to three times as fast."""
+        """Do the same as `narrow_squares` for p = 2, two to three times as fast for up to 20 points."""
         narrow_squares(points, centers, squares)
 
     def narrow_squares(points: Array, centers: Array, squares: Array) -> None:
@@ -147,7 +147,7 @@ def _stretched(rows: Array, factors: Array) -> Array:
     return stretched
 
 
-@cached_njit  # with a count of references: the stretched rows are its own, and end with the call
+@cached_njit  # with reference counts: it owns the stretched rows, which are freed after the call
 def _wide_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
     if len(factors):
         stretched_points, stretched_centers = _stretched(points, factors), _stretched(centers, factors)
@@ -165,14 +165,14 @@ def _wide_distances_of(points: Array, centers: Array, squares: Array) -> None:
         for j in range(centers.shape[0]):
             norms = point_norms[i] + center_norms[j]
             square = norms - 2.0 * squares[i, j]
-            if not square > CANCELLATION * norms:  # also where squared norms overflow
+            if not square > CANCELLATION * norms:  # also if squared norms overflow
                 square = _squared_distance(points, i, centers, j)
             squares[i, j] = max(square, 0.0)
 
 
 @inline_always
 def _distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
-    """Fill in squared distances, with every input multiplied by its factor first where there are any."""
+    """Fill in squared distances, with every input first multiplied by its factor, if there are factors."""
     if points.shape[1] > NARROW:
         _wide_distances(points, centers, factors, squares)
     elif len(factors):
@@ -191,7 +191,7 @@ def _distances(points: Array, centers: Array, factors: Array, squares: Array) ->
 
 @inline_always
 def _decay(values: Array, rate: float, rows: int, columns: int) -> None:
-    """Put ``exp(rate value)`` in the place of the first columns' values."""
+    """Replace the values of the first columns by ``exp(rate value)``."""
     pitch = values.shape[1]
     if pitch == columns:
         decay(values, 0, rate, rows * columns)
@@ -237,7 +237,7 @@ def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None
     for i in range(points.shape[0]):
         for j in range(centers.shape[0]):
             distance = rate * math.sqrt(values[i, j])
-            # Far away the polynomial may be infinite while the exponential is 0.
+            # At large distances the polynomial may be infinite while the exponential is 0.
             if distance > 750.0:
                 values[i, j] = 0.0
             else:
@@ -257,7 +257,7 @@ def student_t(numbers: Array, points: Array, centers: Array, values: Array) -> N
 
 @cached_njit
 def _scaled(numbers: Array, rows: Array) -> Array:
-    """Return rows minus the center, times the factors, of a trend's inputs; as they are where it knows none."""
+    """Return rows minus the center, times the factors, of a trend's inputs; unchanged if these are unknown."""
     known = int(numbers[2])
     scaled: Array = np.empty(rows.shape)
     for i in range(rows.shape[0]):
@@ -308,7 +308,7 @@ def trended_diagonal(numbers: Array, points: Array, values: Array) -> None:
 
 @njit_no_refcount
 def _power(base: float, degree: int) -> float:
-    # Repeated multiplication gives the same bits compiled and not; the ** operator does not.
+    # Repeated multiplication gives the same bits with and without compilation, unlike the ** operator.
     value = base
     for _ in range(degree - 1):
         value *= base

@@ -3,7 +3,7 @@
 Everything here works in place on the buffers of one :class:`~kernelswarm.agents.functions.expansion.Expansion`: the
 dictionary points (capacity, p), the weights (capacity, C), the factor U (capacity, capacity) with ``U.T @ U =
 inv(K_DD)``, and the precision (capacity,), the diagonal of ``inv(K_DD)``. Only the leading ``order`` rows and columns
-are in use. The dictionary stays in the order in which its points arrived, so that ties fall to the oldest element.
+are in use. The dictionary keeps the order of arrival of its points, so that ties are decided for the oldest element.
 
 Operations on U are in :mod:`~kernelswarm.agents.arithmetic.inverse_factor`; decisions are here.
 """
@@ -27,14 +27,14 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_in
 
 # Destructive KOMP on the points of a step before they enter the dictionary.
 #
-# Of the points of a step most would be removed at once. While the next element to go is one of them, the factor U of
-# the dictionary stays as it is: what the points would add to it, the rows ``L^-1 [-A', I]`` with their projections A on
-# the dictionary and the Cholesky factor L of what the projections leave of their Gram matrix, is kept apart, and
-# rotated there. The remaining points enter, with their weights after the removals, and KOMP goes on.
+# Most points of a step would be removed at once. While the next element to remove is one of them, the factor U of the
+# dictionary does not change. The rows that the points would add to it, ``L^-1 [-A', I]`` with their projections A on
+# the dictionary and the Cholesky factor L of the rest of their Gram matrix, are kept separately and rotated there. The
+# remaining points enter, with their weights after the removals, and KOMP continues.
 #
-# Rows are formed by the cost of removing their points, the largest first: those that go first then stand last, where a
-# row is dropped without rotations. Where points are nearly in the span of others the order decides which of them counts
-# as dependent, and is not changed.
+# Rows are formed in the order of the cost of removing their points, the largest first: points that are removed first
+# are then last, and their rows are dropped without rotations. If points are nearly in the span of others, the order
+# decides which of them count as dependent, and is not changed.
 
 
 NEAR = 1e-6
@@ -44,23 +44,23 @@ SLACK = 1e-6
 """The relative safety margin by which a computed error is increased before a decision that follows from a bound."""
 
 POINTS, NUMBERS = 32, 2**12
-"""Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
+"""Preallocated room for integers and for numbers: 32 kB, enough for 15 points with 20 dictionary points."""
 
 
 class Tableau(NamedTuple):
-    """The points' rows of the factor, and where all that belongs to them lies in one vector."""
+    """The points' rows of the factor, and the offsets of all related arrays in one vector."""
 
     memory: Array
     entering: Integers  # (size,) the step's points that may enter
     turn: Integers  # (size,) the order in which their rows are formed; remaining points come first
-    size: int  # how many points
+    size: int  # the number of points
     order: int
     outputs: int
-    long: int  # numbers of a row: its entries at the points, then at the dictionary
-    augmented: int  # where the rows begin, (size, long)
+    long: int  # the length of a row: entries at the points, then at the dictionary
+    augmented: int  # the start of the rows, (size, long)
     values: int  # the weights, (C, long)
-    sums: int  # of the squares of U's columns and of the rows up to each place, (size + 1, long)
-    kept: int  # 0 while a column holds the remainder of the Gram matrix, (long,)
+    sums: int  # sums of squares of U's columns and of the rows before each place, (size + 1, long)
+    kept: int  # 0 while a column contains the remainder of the Gram matrix, (long,)
     sides: int  # room for a whole number of lanes, (size,)
 
 
@@ -76,7 +76,7 @@ def screen(tables: Tables, order: int, added: Added, budget: float, span: float,
     Returns
     -------
     float
-        The squared error of the removals, at most ``budget`` but for what lies in the span.
+        The squared error of the removals, at most ``budget`` plus the error of points in the span.
     """
     weights, factor, precision = tables.weights, tables.factor, tables.precision
     _, new_weights, cross, gram = added
@@ -104,7 +104,7 @@ def screen(tables: Tables, order: int, added: Added, budget: float, span: float,
     form_rows(tableau, factor, cross)
     put_weights(tableau, weights, new_weights, gram)
     near = order_rows(tableau, gram)
-    # The cost of removing all of them, ||sum_q w_q r_q||^2 with the points' remainders r_q.
+    # The cost of removing all points, ||sum_q w_q r_q||^2 with the points' remainders r_q.
     cost = 0.0 if near == 0 else math.inf
     for c in range(outputs):
         place = values + c * long
@@ -133,7 +133,7 @@ def form_rows(tableau: Tableau, factor: Array, cross: ReadOnly) -> None:
     """
     memory, count, order, long = tableau.memory, tableau.size, tableau.order, tableau.long
     capacity, columns, wide = factor.shape[1], cross.shape[1], whole(count)
-    shared = min(wide - count, order)  # elements whose entries are in the points' last lanes
+    shared = min(wide - count, order)  # elements with entries in the points' last lanes
     crossed, images = 0, order * wide
     if count == cross.shape[0]:
         transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
@@ -160,7 +160,7 @@ def form_rows(tableau: Tableau, factor: Array, cross: ReadOnly) -> None:
 
 @force_inline
 def put_weights(tableau: Tableau, weights: Array, new_weights: Array, gram: ReadOnly) -> None:
-    """Subtract the dictionary's part from the points' Gram matrix, and put all weights beside the rows."""
+    """Subtract the dictionary's part from the points' Gram matrix, and store all weights after the rows."""
     memory, entering, count, long, values = tableau.memory, tableau.entering, tableau.size, tableau.long, tableau.values
     size, keys = new_weights.shape[0], tableau.sides - whole(count)
     for q in range(count):
@@ -183,7 +183,7 @@ def put_weights(tableau: Tableau, weights: Array, new_weights: Array, gram: Read
 
 @force_inline
 def order_rows(tableau: Tableau, gram: ReadOnly) -> int:
-    """Put the points of the largest cost first, if none is nearly in the span of others; returns how many are."""
+    """Sort points by decreasing cost unless some are nearly in the span of others; returns the number of the latter."""
     memory, entering, count, near = tableau.memory, tableau.entering, tableau.size, 0
     for q in range(count):
         near += not memory[tableau.augmented + q * tableau.long + q] > NEAR * gram[entering[q], entering[q]]
@@ -260,7 +260,7 @@ def beyond(tableau: Tableau, rows: int, fixed: int, fence: float) -> bool:
 def remove_points(tableau: Tableau, rows: int, cost: float, spent: float, budget: float, fixed: int) -> float:
     """Remove the cheapest point while it is cheaper than all elements and the budget allows; returns the spent budget.
 
-    All go without being compared if this costs less than half of the cheapest element's removal.
+    All points are removed without comparisons if this costs less than half of the cheapest element's removal.
     """
     memory, turn, count, long = tableau.memory, tableau.turn, tableau.size, tableau.long
     augmented, values, sums, outputs = tableau.augmented, tableau.values, tableau.sums, tableau.outputs
@@ -292,12 +292,12 @@ def remove_points(tableau: Tableau, rows: int, cost: float, spent: float, budget
 
 
 SPAN_THRESHOLD = 1e-10
-"""A point whose Schur complement s is below this share of kappa(x, x) lies, to rounding, in the dictionary's span."""
+"""A point whose Schur complement s is below this share of kappa(x, x) is, up to rounding, in the dictionary's span."""
 
 DEPENDENT = 1e10
-"""An element whose entry of diag(inv K), 1 over its Schur complement, is beyond this over kappa(x, x) lies in the span
-of the others, and leaves. This happens for budgets near 0 alone: KOMP removes such elements first, since that costs
-next to nothing (docs/decisions/0001)."""
+"""An element whose entry of diag(inv K), 1 over its Schur complement, exceeds this over kappa(x, x) is in the span of
+the others, and is removed. This happens only for budgets near 0: KOMP removes such elements first, since that costs
+almost nothing (docs/decisions/0001)."""
 
 
 TRANSIENT = 1e3
@@ -309,14 +309,14 @@ def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
     best = fixed
     for j in range(fixed + 1, order):
-        if norms[j] * precision[best] < norms[best] * precision[j]:  # the quotients, without a division for each
+        if norms[j] * precision[best] < norms[best] * precision[j]:  # compares quotients without divisions
             best = j
     return best
 
 
 @inline_always
 def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
-    """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
+    """Tell, up to rounding, whether the removal of any element adds at most ``budget``."""
     return any_within(norms, precision, norms, budget, 0.0, fixed, order)
 
 
@@ -343,7 +343,7 @@ def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
     """Return whether a new point would be removed first, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
-    equal scores fall to the older."""
+    ties are decided for the older element."""
     return not any_within(norms, precision, projection, magnitude * schur, magnitude, fixed, order)
 
 
@@ -439,7 +439,7 @@ def _enter(
     spent, changes, squared = 0.0, 0, False
     if size > 1 and budget > 0.0:
         spent = screen(tables, order, added, budget, SPAN_THRESHOLD, TRANSIENT * limit, fixed)
-    # Where elements come from, the dictionary or, beyond it, the batch: needed from its second point on.
+    # The origin of elements, the dictionary or, beyond it, the batch; needed from the batch's second point on.
     if size > 1:
         for j in range(order):
             origin[j] = j
@@ -448,7 +448,7 @@ def _enter(
         for c in range(outputs):
             magnitude += new_weights[n, c] * new_weights[n, c]
         if magnitude == 0.0:
-            continue  # it would be the first to go, at no cost
+            continue  # it would be removed first, at no cost
         if known:
             schur = gram[n, n] - dot(image, 0, image, order)
         elif size == 1:
@@ -489,8 +489,8 @@ def drop_dependent(
     tables: Tables,
     order: int,
     limit: float,
-    origin: Array,  # a number for each element that moves with it, or an empty array
-    fixed: int,  # a default would have numba compile it once more
+    origin: Array,  # a number that moves with each element, or an empty array
+    fixed: int,  # without default, for which numba would compile the function again
 ) -> tuple[int, float]:
     """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first; the first ``fixed`` stay.
 

@@ -1,4 +1,4 @@
-"""Functions that steps call by address and few runs need; they are compiled only when a state is about to need them.
+"""Functions that steps call by address and few runs need; they are compiled only before a state needs them.
 
 Compiling the forms of a step with matrix products takes longer than all other compilation of a first run. A step
 therefore receives the address of a number, which holds the function's address once the function is compiled.
@@ -17,14 +17,14 @@ UNASKED, EXPECTED = -1.0, -2.0
 
 
 class LateFunction:
-    """A function with a signature, for as long as the process lives.
+    """A function with a signature, for the lifetime of the process.
 
     Parameters
     ----------
     function : function
         A compiled function.
     signature : Signature
-        How it is called.
+        Its signature.
     """
 
     def __init__(self, function: Compiled, signature: Signature) -> None:
@@ -36,7 +36,7 @@ class LateFunction:
         return int(self._found.ctypes.data)
 
     def expect(self) -> None:
-        """Mark the function as requested, so that states ask for it before they need it."""
+        """Mark the function as requested, so that states request it before they need it."""
         if self._found[0] == UNASKED:
             self._found[0] = EXPECTED
 
@@ -54,14 +54,14 @@ def is_missing(place: int) -> bool:
 
 @inline_always
 def found_at(place: int) -> int:
-    """Return the address of a function, given its number's; raises RuntimeError if it is missing."""
+    """Return the address of a function, from the address of its number; raises RuntimeError if it is missing."""
     found = numbers_at(place, 1)[0]
     if found < 0.0:
         raise RuntimeError("a step on many points was to be taken before its function was prepared")
     return int(found)
 
 
-# From which sizes on a step is taken with matrix-matrix products.
+# The minimum size for steps with matrix-matrix products.
 
 BLOCKED_FROM_SAMPLES = 8
-"""The number of points of a step from which on matrix products are used."""
+"""The minimum number of points of a step for matrix products."""

@@ -1,8 +1,8 @@
-"""The arithmetic of the losses, compiled: `losses` holds the parts that users name.
+"""The compiled formulas of the losses; `losses` contains the parts that users name.
 
-Each loss has two functions, its values and its derivatives, with the signatures that `compiled` states: the loss's own
-numbers come first, predictions (n, C) and targets (n, q) follow, and results go into the array given last. One pass
-each, no temporary arrays: a round calls these with a single sample.
+Each loss has two functions, its values and its derivatives, with the signatures in `compiled`: first the loss's
+numbers, then predictions (n, C), targets (n, q), and the array for the results. They make one pass, without temporary
+arrays, since a round calls them for single samples.
 """
 
 import math
@@ -53,7 +53,7 @@ def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slo
 
 @njit_no_refcount
 def huber_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
-    """Evaluate the sum over c of r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2)."""
+    """Evaluate the sum over c of r^2 / 2 if |r| <= threshold, else threshold (|r| - threshold / 2)."""
     threshold = numbers[0]
     for i in range(predictions.shape[0]):
         total = 0.0
@@ -149,7 +149,7 @@ def hinge_values(numbers: Array, predictions: Array, targets: Array, values: Arr
 
 @njit_no_refcount
 def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
-    """Evaluate -s where s f < 1, else 0."""
+    """Evaluate -s if s f < 1, else 0."""
     slopes[:] = 0.0
     for i in range(predictions.shape[0]):
         if not _signed(predictions[i, 0], targets[i, 0]) >= 1.0:
@@ -243,13 +243,13 @@ def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, 
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
         rival = _best(predictions, i, label)
-        # The difference first, as below: the loss is positive exactly where its derivative is not 0.
+        # The difference is computed first, as below, so that the loss is positive exactly if its derivative is not 0.
         values[i] = max(0.0, 1.0 - (predictions[i, label] - predictions[i, rival]))
 
 
 @njit_no_refcount
 def multiclass_hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
-    """Evaluate e_r - e_y where f_y - f_r < 1, else 0."""
+    """Evaluate e_r - e_y if f_y - f_r < 1, else 0."""
     slopes[:] = 0.0
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)

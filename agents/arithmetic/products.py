@@ -1,7 +1,7 @@
-"""Matrix products in compiled code, of parts of arrays: where they begin and how far their rows are apart is given.
+"""Matrix products of parts of arrays in compiled code, given the start and the row distance of each part.
 
-numba's own products take whole contiguous arrays. These call the same routine of the same library (BLAS `dgemm`) on
-any block of a larger matrix, so that nothing is copied.
+numba's own products take whole contiguous arrays. These functions call the same routine of the same library (BLAS
+`dgemm`) on any block of a larger matrix, without copying.
 """
 
 from typing import Any
@@ -63,7 +63,7 @@ def _multiply(
             return builder.bitcast(_codegen.alloca_once_value(builder, arguments[place]), _POINTER)
 
         routine = _codegen.get_or_insert_function(builder.module, _ROUTINE, "numba_xxgemm")
-        # BLAS has its matrices by columns: for it all three are transposed, and so their order is the other way round.
+        # BLAS stores matrices by columns: for it all three are transposed, so their order is reversed.
         rows, inner, columns = arguments[11:14]
         kind = ir.Constant(_CHAR, ord("d"))
         sizes = turned(10), turned(6), columns, rows, inner
@@ -102,8 +102,8 @@ if not COMPILES:
     ) -> None:
         """Write ``factor A B + share C`` to C, (rows, columns), with A (rows, inner) and B (inner, columns).
 
-        Each matrix is an array, its first entry's place there, and how far its rows are apart; A and B may lie there
-        transposed, which the flags say. With a share of 0 the previous content of C does not count.
+        Each matrix is given by an array, the index of its first entry, and the distance of its rows; flags mark A and B
+        as stored transposed. With a share of 0 the previous content of C is ignored.
         """
         shape = (inner, rows) if turn_left else (rows, inner)
         first = _block(left, a, left_pitch, *shape)

@@ -1,6 +1,6 @@
-"""BLAS routines that numba does not provide, or that numpy uses but numba does not, for compiled code.
+"""BLAS routines for compiled code that numba does not provide, or that numpy uses but numba does not.
 
-They come from the BLAS that scipy links to, as do numba's products. Numpy uses the same routines: `dsyrk` for the inner
+They are from the BLAS that scipy links to, like numba's products. Numpy uses the same routines: `dsyrk` for the inner
 products of rows, `ddot` for one row, and `dgemv` for a matrix times a vector.
 """
 
@@ -27,7 +27,7 @@ for _name in ("dsyrk", "dgemv", "ddot"):
 
 
 def _call(context: Any, builder: Any, name: str, returns: Any, given: list[tuple[Any, Any]]) -> Any:
-    """Write the call of a routine, which takes all of its arguments as pointers; each comes with its type."""
+    """Write the call of a routine, with all arguments as pointers; each argument is given with its type."""
     kind = ir.FunctionType(returns, [of.as_pointer() for of, _ in given])
     routine = _codegen.get_or_insert_function(builder.module, kind, f"kernelswarm_{name}")
     return builder.call(routine, [_pointer(builder, *each) for each in given])
@@ -79,7 +79,7 @@ def _times(
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = [_start(context, builder, signature, arguments, place) for place in (0, 1, 4)]
         _, _, pitch, turned, _, rows, columns = arguments
-        letters = (ir.Constant(_CHAR, ord(letter)) for letter in "NT")  # by columns each matrix is transposed
+        letters = (ir.Constant(_CHAR, ord(letter)) for letter in "NT")  # for BLAS each matrix is transposed
         letter = builder.select(builder.trunc(turned, ir.IntType(1)), *letters)
         given: list[tuple[Any, Any]] = [(_CHAR, letter), (_INT, columns), (_INT, rows), (_NUMBER, 1.0)]
         given += [(_NUMBER, data[1]), (_INT, pitch), (_NUMBER, data[2]), (_INT, 1), (_NUMBER, 0.0)]
@@ -109,7 +109,7 @@ else:
 
 @cached_njit
 def inner_products(rows: Array) -> Array:
-    """Return ``A A'``, (n, n), of the rows A (n, M)."""
+    """Return ``A A'``, (n, n), for the rows A (n, M)."""
     size, inner = rows.shape
     found = np.zeros((size, size))
     if size == 1 and inner:

@@ -5,10 +5,10 @@ A plain loop adds one product at a time. A compiler may use vector registers for
 definition of :func:`dot`: lane q sums the products q, q + 8, q + 16, ...; then the lanes are added in pairs, and the
 remaining products follow one by one.
 
-The other functions work entry by entry on stretches of arrays with a whole number of lanes. Loops made by a compiler
-are for long arrays: they handle dozens of entries at a time and the remainder one by one. With the twenty entries of a
-small dictionary they mostly handle the remainder. The functions here have no remainder: the caller rounds lengths up
-with :func:`whole`, and keeps room after the used entries.
+The other functions process parts of arrays with a whole number of lanes entry by entry. Loops made by a compiler are
+for long arrays: they handle dozens of entries at a time and the remainder one by one. For the twenty entries of a small
+dictionary they mostly handle the remainder. The functions here have no remainder: the caller rounds lengths up with
+:func:`whole`, and keeps room after the used entries.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def _type_and_code(typing_context: Any, left: Any, start: Any, right: Any, size:
 
 
 class Simd:
-    """The code of a loop over stretches of arrays, each an array and its first entry."""
+    """The code of a loop over parts of arrays, each given by an array and the index of its first entry."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
         self._context, self._builder, self._kinds, self._arguments = context, builder, kinds, arguments
@@ -76,7 +76,7 @@ class Simd:
         self._mask_type = ir.VectorType(ir.IntType(1), SIMD_WIDTH)
 
     def pointer(self, place: int) -> Any:
-        """Return the begin of a stretch: its array is the argument at a place, its first entry the next argument."""
+        """Return the start of a part: its array is the argument at an index, its first entry the next argument."""
         array = self._context.make_array(self._kinds[place])(self._context, self._builder, self._arguments[place])
         return self._builder.gep(array.data, [self._arguments[place + 1]])
 
@@ -87,45 +87,45 @@ class Simd:
         return self._builder.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), pattern)
 
     def of(self, entries: list[Any]) -> Any:
-        """Return the vector of eight numbers."""
+        """Return a vector of eight given numbers."""
         found = ir.Constant(self.vector, ir.Undefined)
         for lane, entry in enumerate(entries):
             found = self._builder.insert_element(found, entry, ir.Constant(_I32, lane))
         return found
 
     def equal(self, number: float) -> Any:
-        """Return a vector of equal numbers that are known beforehand."""
+        """Return a vector of equal constants."""
         return ir.Constant(self.vector, [number] * SIMD_WIDTH)
 
     def shuffled(self, left: Any, right: Any, places: list[int]) -> Any:
-        """Return the entries at given indices of two vectors, the second's counted on from the first's."""
+        """Return the entries of two vectors at given indices, which continue from the first vector to the second."""
         pattern = ir.Constant(ir.VectorType(_I32, len(places)), places)
         return self._builder.shuffle_vector(left, right, pattern)
 
     def load(self, pointer: Any, place: Any) -> Any:
-        """Return the entries from a place in a stretch on."""
+        """Return the entries of a part from an index on."""
         return self._builder.load(self._simd_at(pointer, place), align=8)
 
     def store(self, found: Any, pointer: Any, place: Any) -> None:
-        """Write entries from a place in a stretch on."""
+        """Write entries to a part from an index on."""
         self._builder.store(found, self._simd_at(pointer, place), align=8)
 
     def load_part(self, pointer: Any, place: Any, end: Any) -> Any:
-        """Return the entries from a place in a stretch on, and 0 for those from ``end`` on, which are not read."""
+        """Return the entries of a part from an index on; entries from ``end`` on are 0 and not read."""
         kind = ir.FunctionType(self.vector, [self.vector.as_pointer(), _I32, self._mask_type, self.vector])
         load = _codegen.get_or_insert_function(self._builder.module, kind, "llvm.masked.load.v8f64.p0v8f64")
         arguments = [self._simd_at(pointer, place), ir.Constant(_I32, 8), self.mask(place, end), self.equal(0.0)]
         return self._builder.call(load, arguments)
 
     def store_part(self, found: Any, pointer: Any, place: Any, end: Any) -> None:
-        """Write entries from a place in a stretch on, but not those from ``end`` on."""
+        """Write entries to a part from an index on, except entries from ``end`` on."""
         kind = ir.FunctionType(ir.VoidType(), [self.vector, self.vector.as_pointer(), _I32, self._mask_type])
         store = _codegen.get_or_insert_function(self._builder.module, kind, "llvm.masked.store.v8f64.p0v8f64")
         arguments = [found, self._simd_at(pointer, place), ir.Constant(_I32, 8), self.mask(place, end)]
         self._builder.call(store, arguments)
 
     def numbered(self, place: Any) -> Any:
-        """Return the places of eight entries from one on."""
+        """Return the indices of eight entries from an index on."""
         numbers = ir.Constant(ir.VectorType(place.type, SIMD_WIDTH), list(range(SIMD_WIDTH)))
         return self._builder.add(self.everywhere(place), numbers)
 
@@ -136,7 +136,7 @@ class Simd:
         return self.shuffled(one, one, [0] * SIMD_WIDTH)
 
     def mask(self, place: Any, end: Any) -> Any:
-        """Return, for eight entries from a place on, whether each is before ``end``."""
+        """Return for eight entries from an index on whether each is before ``end``."""
         return self._builder.icmp_signed("<", self.numbered(place), self.everywhere(end))
 
     def root(self, number: Any) -> Any:
@@ -149,7 +149,7 @@ class Simd:
         return self._builder.bitcast(self._builder.gep(pointer, [place]), self.vector.as_pointer())
 
     def each(self, size: Any, body: Callable[[Any], None]) -> None:
-        """Call ``body`` with every place at which lanes begin."""
+        """Call ``body`` with the index of each group of lanes."""
         zero, step = ir.Constant(size.type, 0), ir.Constant(size.type, SIMD_WIDTH)
         with _codegen.for_range_slice(self._builder, zero, size, step, intp=size.type) as (place, _):
             body(place)
@@ -197,7 +197,7 @@ def _sum_rows(
         zero, one = ir.Constant(count.type, 0), ir.Constant(count.type, 1)
         last = builder.sub(wanted, one)
         factors, targets = [], []
-        for i in range(ROWS):  # beyond ``wanted`` the last one is computed again
+        for i in range(ROWS):  # beyond ``wanted`` the last row is computed again
             row = ir.Constant(count.type, i)
             wanted_row = builder.select(builder.icmp_signed("<", row, last), row, last)
             factors.append(builder.gep(by, [builder.mul(wanted_row, factor_pitch)]))
@@ -289,11 +289,11 @@ if not COMPILES:
         count: int,
         size: int,
     ) -> None:
-        """Write ``sum_k factors[f + i factor_pitch + k step] rows[r + k pitch + j]`` of ``count`` rows to the target at
-        ``t + i target_pitch + j``, for each j below the size and each of the ``wanted`` i, from one to ``ROWS``.
+        """Write ``sum_k factors[f + i factor_pitch + k step] rows[r + k pitch + j]`` over ``count`` rows to the target
+        at ``t + i target_pitch + j``, for each j below the size and each of the ``wanted`` i, from one to ``ROWS``.
 
-        Rows of the target are written in whole lanes, with zeros behind the last entry, and there are always ``ROWS``
-        of them: unused ones are copies of the last one.
+        Rows of the target are written in whole lanes, padded with zeros. There are always ``ROWS`` of them: unused ones
+        are copies of the last one.
         """
         for i in range(ROWS):
             found = np.zeros(whole(size))
@@ -312,7 +312,7 @@ else:
     @njit_no_refcount
     def dot(left: ReadOnly, start: int, right: ReadOnly, size: int) -> float:
         """Compute ``sum_i left.flat[start + i] right.flat[i]`` over ``size`` entries of two contiguous arrays."""
-        # An offset in place of a view of a row: a view costs more than the product of a short row.
+        # With an offset in place of a view of a row: a view costs more than the product of a short row.
         total: float = _dot_simd(left, start, right, size)
         return total
 

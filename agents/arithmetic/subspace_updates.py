@@ -1,6 +1,6 @@
-"""The arithmetic of online kernel feature extraction, compiled: one sample's projection, and the updates it makes.
+"""The compiled formulas of online kernel feature extraction: the projection of a sample, and the updates by it.
 
-The result for an evaluated point does not depend on the other points in the call. The rest is written as in the paper.
+The result for an evaluated point does not depend on the other points of the call. The rest follows the paper.
 """
 
 import math
@@ -17,7 +17,7 @@ RANK_ZERO = 1e-13
 """A pivot of the inner Gram matrix counts as 0 if it is below this multiple of the largest diagonal entry."""
 
 RIDGE = 1e-12
-"""Added to the squared inner products of features before a refit; it matters where they hold less than its root."""
+"""Added to the squared inner products of features before a refit; relevant if they are smaller than its root."""
 
 
 class Basis(NamedTuple):
@@ -31,7 +31,7 @@ class Basis(NamedTuple):
 
 
 class Squares(NamedTuple):
-    """The matrices that make features, as `prepare` fills them in; each (r, r)."""
+    """The matrices that determine features, filled in by `prepare`; each (r, r)."""
 
     inner: Array  # M = A' K A
     triangle: Array  # the Cholesky factor of M + lambda I
@@ -39,11 +39,11 @@ class Squares(NamedTuple):
 
 
 class Update(NamedTuple):
-    """The numbers by which samples change the basis."""
+    """The parameters of the updates of the basis."""
 
     regularization: float  # lambda
     parametric: bool
-    most: int  # the points stored at most
+    most: int  # the maximum number of stored points
     recency: float  # beta
 
 
@@ -71,7 +71,8 @@ def mix(products: Array, mixing: ReadOnly) -> Array:
 
 @cached_njit
 def root(matrix: Array) -> Array:
-    """Return the lower triangular C with ``C C' = M``, M (r, r) positive semidefinite; columns of no pivot are zero."""
+    """Return the lower triangular C with ``C C' = M``, M (r, r) positive semidefinite, with zero columns for zero
+    pivots."""
     rank = matrix.shape[0]
     triangle = np.zeros((rank, rank))
     largest = 0.0
@@ -94,7 +95,7 @@ def root(matrix: Array) -> Array:
 
 @cached_njit
 def solve(triangle: Array, right: Array) -> None:
-    """Overwrite ``right`` (r, c) with ``inv(T T') right``, T lower triangular (r, r); 0 where T has no pivot."""
+    """Overwrite ``right`` (r, c) with ``inv(T T') right``, T lower triangular (r, r); 0 for zero pivots of T."""
     rank, columns = right.shape
     for i in range(rank):
         scale = 1.0 / triangle[i, i] if triangle[i, i] > 0.0 else 0.0

@@ -1,8 +1,8 @@
-"""Parts of contiguous arrays as arrays of their own, without a copy, in compiled code.
+"""Views of parts of contiguous arrays in compiled code.
 
-`reshape` and slices ask at every call whether what they are asked for fits, and count the references to the array's
-memory, in sum as much as a short row of arithmetic costs. These do neither: the part must lie in the array, and the
-array must live as long as the part.
+`reshape` and slices check at every call whether the request fits, and count the references to the array's memory, which
+together costs as much as the arithmetic of a short row. These functions do neither: the part must be inside the array,
+and the array must live as long as the part.
 """
 
 from typing import Any
@@ -20,8 +20,8 @@ _codegen: Any = cgutils
 
 
 def _view(array: Any, sizes: int, units: int = 0, whole_rows: bool = False) -> Any:
-    """Return the signature and the code of a view with so many ``sizes``, the length of the array's rows behind them
-    for ``whole_rows``; its place is counted in entries of the last ``units`` axes. The array has no gaps."""
+    """Return the signature and code of a view with ``sizes`` dimensions, plus the array's row length with
+    ``whole_rows``. Its start is counted in entries of the last ``units`` axes. The array has no gaps."""
     if array.layout != "C":
         raise TypingError(f"{array} has gaps between its rows: a view of it would lie elsewhere")
     kind = types.Array(array.dtype, sizes + whole_rows, "C")
@@ -49,35 +49,35 @@ def _view(array: Any, sizes: int, units: int = 0, whole_rows: bool = False) -> A
 if not COMPILES:
 
     def fetch(array: AnyArray, start: int, size: int) -> None:
-        """Prefetch numbers from a place in the array on into the processor's cache."""
+        """Prefetch numbers of the array, from an index on, into the processor's cache."""
 
     def nearby(kind: Any, size: int) -> AnyArray:
-        """Return ``size`` uninitialised numbers on the stack of the calling function: for a few kilobytes, since memory
-        for arrays is found slowly. The array must not leave the function; the size is a constant of the module."""
+        """Return ``size`` uninitialised numbers on the stack of the calling function, for a few kilobytes, since array
+        memory is allocated slowly. The array must not leave the function; the size is a constant of the module."""
         return np.empty(size, kind)
 
     def line(array: AnyArray, start: int, size: int) -> AnyArray:
-        """Return the (size,) numbers from a place in the array on."""
+        """Return the (size,) numbers of the array from an index on."""
         return array.reshape(-1)[start : start + size]
 
     def table(array: AnyArray, start: int, rows: int, columns: int) -> AnyArray:
-        """Return the (rows, columns) numbers from a place in the array on."""
+        """Return the (rows, columns) numbers of the array from an index on."""
         return array.reshape(-1)[start : start + rows * columns].reshape(rows, columns)
 
     def cube(array: AnyArray, start: int, count: int, rows: int, columns: int) -> AnyArray:
-        """Return the (count, rows, columns) numbers from a place in the array on."""
+        """Return the (count, rows, columns) numbers of the array from an index on."""
         return array.reshape(-1)[start : start + count * rows * columns].reshape(count, rows, columns)
 
     def line_of(array: AnyArray, place: int, size: int) -> AnyArray:
-        """Return the first (size,) numbers of a row, by its place among all rows of the array."""
+        """Return the first (size,) numbers of a row, given its index among all rows of the array."""
         return line(array, place * array.shape[-1], size)
 
     def rows_of(array: AnyArray, place: int, count: int) -> AnyArray:
-        """Return ``count`` rows from one on, by its place among all rows of the array."""
+        """Return ``count`` rows from a row on, given its index among all rows of the array."""
         return table(array, place * array.shape[-1], count, array.shape[-1])
 
     def table_of(array: AnyArray, place: int, count: int) -> AnyArray:
-        """Return the first ``count`` rows of a matrix, by its place among all matrices of the array."""
+        """Return the first ``count`` rows of a matrix, given its index among all matrices of the array."""
         return rows_of(array, place * array.shape[-2], count)
 
     def read_only(array: AnyArray) -> AnyArray:
@@ -87,7 +87,7 @@ else:
 
     @intrinsic
     def fetch(typing_context: Any, array: Any, start: Any, size: Any) -> Any:
-        """Prefetch numbers from a place in the array on into the processor's cache."""
+        """Prefetch numbers of the array, from an index on, into the processor's cache."""
         signature = types.void(array, types.intp, types.intp)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -111,7 +111,7 @@ else:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             part, count = context.make_array(array)(context, builder), context.get_constant(types.intp, length)
             data = _codegen.alloca_once(builder, context.get_data_type(array.dtype), count)
-            data.align = 64  # so that lanes lie in one line of the cache each
+            data.align = 64  # so that each group of lanes is in one cache line
             eight = context.get_constant(types.intp, 8)
             context.populate_array(part, data=data, shape=[count], strides=[eight], itemsize=eight, meminfo=None)
             return part._getvalue()
@@ -120,37 +120,37 @@ else:
 
     @intrinsic
     def line(typing_context: Any, array: Any, start: Any, size: Any) -> Any:
-        """Return the (size,) numbers from a place in the array on."""
+        """Return the (size,) numbers of the array from an index on."""
         return _view(array, 1)
 
     @intrinsic
     def table(typing_context: Any, array: Any, start: Any, rows: Any, columns: Any) -> Any:
-        """Return the (rows, columns) numbers from a place in the array on."""
+        """Return the (rows, columns) numbers of the array from an index on."""
         return _view(array, 2)
 
     @intrinsic
     def cube(typing_context: Any, array: Any, start: Any, count: Any, rows: Any, columns: Any) -> Any:
-        """Return the (count, rows, columns) numbers from a place in the array on."""
+        """Return the (count, rows, columns) numbers of the array from an index on."""
         return _view(array, 3)
 
     @intrinsic
     def line_of(typing_context: Any, array: Any, place: Any, size: Any) -> Any:
-        """Return the first (size,) numbers of a row, by its place among all rows of the array."""
+        """Return the first (size,) numbers of a row, given its index among all rows of the array."""
         return _view(array, 1, units=1)
 
     @intrinsic
     def rows_of(typing_context: Any, array: Any, place: Any, count: Any) -> Any:
-        """Return ``count`` rows from one on, by its place among all rows of the array."""
+        """Return ``count`` rows from a row on, given its index among all rows of the array."""
         return _view(array, 1, units=1, whole_rows=True)
 
     @intrinsic
     def table_of(typing_context: Any, array: Any, place: Any, count: Any) -> Any:
-        """Return the first ``count`` rows of a matrix, by its place among all matrices of the array."""
+        """Return the first ``count`` rows of a matrix, given its index among all matrices of the array."""
         return _view(array, 1, units=2, whole_rows=True)
 
     @intrinsic
     def read_only(typing_context: Any, array: Any) -> Any:
-        """Return a read-only view of an array, another type to numba."""
+        """Return a read-only view of an array, which has another type for numba."""
         signature = array.copy(readonly=True)(array)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

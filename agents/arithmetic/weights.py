@@ -1,8 +1,8 @@
-"""A step's changes to the weights of a dictionary, (M, C): shrink them, add to them, and take their squared norms.
+"""Changes of a step to the weights of a dictionary, (M, C): shrinking, adding, and computing squared norms.
 
 With a dozen elements and a few outputs these passes take as long as the products with the factor. Rows of a few outputs
-do not fill the lanes. Eight rows are therefore processed together, one output at a time; masked loads and stores would
-wait for earlier ones. All sums keep their order, so that the results equal those of plain loops to the bit.
+do not fill the lanes, so eight rows are processed together, one output at a time; masked loads and stores would wait
+for earlier ones. All sums keep their order, so the results equal those of plain loops to the bit.
 """
 
 from typing import Any
@@ -19,14 +19,14 @@ from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import inline_always, njit_no_refcount
 
 FEW = 2 * SIMD_WIDTH
-"""The largest number of outputs for which eight rows share lanes; beyond it each row has lanes of its own."""
+"""The maximum number of outputs for which eight rows share lanes; with more outputs each row has its own lanes."""
 
 _I32 = ir.IntType(32)
 _codegen: Any = cgutils
 
 
 class _Rows:
-    """The code of a loop over eight rows of a matrix at a time, and of the rows left over."""
+    """The code of a loop over eight rows of a matrix at a time, and over the remaining rows."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
         self._builder = builder
@@ -41,7 +41,7 @@ class _Rows:
         self._total = _codegen.alloca_once(builder, self.simd.vector)
 
     def pointers(self, data: Any, place: Any, width: Any = None) -> list[Any]:
-        """Return where eight rows begin, from a place on."""
+        """Return pointers to eight rows from an index on."""
         builder, last = self._builder, self._builder.sub(self._order, self._one)
         found = []
         for q in range(SIMD_WIDTH):
@@ -51,7 +51,7 @@ class _Rows:
         return found
 
     def gathered(self, pointers: list[Any], place: Any) -> Any:
-        """Return the numbers at a place behind each pointer."""
+        """Return the numbers at an offset from each pointer."""
         found = ir.Constant(self.simd.vector, ir.Undefined)
         for q, pointer in enumerate(pointers):
             entry = self._builder.load(self._builder.gep(pointer, [place]))
@@ -59,7 +59,7 @@ class _Rows:
         return found
 
     def sum_squares(self, norms: Any, prepare: Any) -> None:
-        """Write the squared norms of all rows, whose entries at output c come from ``prepare(place)(rows, c)``."""
+        """Write the squared norms of all rows, with entries at output c from ``prepare(place)(rows, c)``."""
         builder, simd = self._builder, self.simd
 
         def body(place: Any) -> None:
@@ -130,12 +130,12 @@ if not COMPILES:
         norms[:order] = np.add.accumulate(weights[:order] ** 2, axis=1)[:, -1]
 
     def add_to_rows(weights: Array, order: int, shares: Array, new: Array, start: int, norms: Array) -> None:
-        """Add to the first rows their shares of the row that starts there, and write their squared norms."""
+        """Add to the first rows their multiples of the given row, and write their squared norms."""
         weights[:order] += shares[:order, np.newaxis] * new.reshape(-1)[start : start + weights.shape[1]]
         square_rows(weights, order, norms)
 
     def scale_simd(target: Array, factor: float, size: int) -> None:
-        """Multiply the first entries, a whole number of lanes."""
+        """Multiply the first entries, a whole number of lanes, by a factor."""
         target.reshape(-1)[:size] *= factor
 
 else:
@@ -152,7 +152,7 @@ def _filled(size: int) -> int:
 
 @inline_always
 def scale(weights: Array, order: int, factor: float) -> None:
-    """Multiply the weights of the first elements."""
+    """Multiply the weights of the first elements by a factor."""
     outputs = weights.shape[1]
     size = order * outputs
     filled = _filled(size)
@@ -184,7 +184,7 @@ def _square_several(weights: Array, order: int, norms: Array) -> None:
 
 @njit_no_refcount
 def add_and_square(weights: Array, order: int, projection: Array, new_weights: Array, n: int, norms: Array) -> None:
-    """Give the weight of new point n to its projection on the dictionary, ``W += a w'``, and square the weights."""
+    """Transfer the weight of new point n to its projection on the dictionary, ``W += a w'``, and square the weights."""
     if weights.shape[1] == 1:
         weight = new_weights[n, 0]
         for j in range(order):
@@ -200,7 +200,7 @@ def _add_several(weights: Array, order: int, projection: Array, new_weights: Arr
     if 2 < outputs <= FEW:
         add_to_rows(weights, order, projection, new_weights, n * outputs, norms)
         return
-    if outputs == 2:  # two at a time fill no lanes
+    if outputs == 2:  # two numbers do not fill the lanes
         for j in range(order):
             first = weights[j, 0] + projection[j] * new_weights[n, 0]
             second = weights[j, 1] + projection[j] * new_weights[n, 1]

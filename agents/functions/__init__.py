@@ -1,1 +1,1 @@
-"""The functions of learners: expansions in kernels, in subspaces, mirrored ones."""
+"""The functions of learners: expansions in kernels and in subspaces, and mirrored functions."""

@@ -1,4 +1,4 @@
-"""Functions that are linear in cosines: random Fourier features, and what computes them."""
+"""Functions that are linear in cosines (random Fourier features), and the computation of the features."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_a
 LONG_LOOPS = True
 
 FEW = 4
-"""Up to so many inputs it is faster to add one of them to all angles than all of them to one: features take .55 of the
-time where there is one, .85 with four."""
+"""Maximum number of inputs for adding one input to all angles at a time, instead of all inputs to one angle: features
+then take .55 of the time for one input, .85 for four."""
 
 
 class CosineFunction:
@@ -109,7 +109,7 @@ _TURNS = 0.5 / math.pi
 
 @cached_njit
 def cosines(numbers: ReadOnly, points: ReadOnly, rows: Array) -> None:
-    """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
+    """Fill the rows with features, given the phases followed by the frequencies as ``numbers``."""
     inputs = points.shape[1]
     count = len(numbers) // (1 + inputs)
     _fill(points, table(numbers, count, count, inputs), line(numbers, 0, count), rows)
@@ -136,8 +136,8 @@ def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array
             for k in range(inputs):
                 for j in range(count):
                     row[j] += points[i, k] * frequencies[j, k]
-        # cos(2 pi t) = sin(2 pi (1/4 - |t - [t]|)). Without a call in it the loop uses vector registers, which makes it
-        # four times faster than `math.cos`, and its bits are the formula's on every machine.
+        # cos(2 pi t) = sin(2 pi (1/4 - |t - [t]|)). Without function calls the loop uses vector registers, which makes
+        # it four times faster than `math.cos`, and its bits are the formula's on every machine.
         for j in range(count):
             turns = row[j] * _TURNS
             r = 0.25 - abs(turns - math.floor(turns + 0.5))
@@ -146,7 +146,7 @@ def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array
             row[j] = scale * r * (_S0 + q * (_S1 + q * (_S2 + q * (_S3 + q * (_S4 + q * high)))))
 
 
-# A kernel sum beside a sum of random features, which takes over elements that leave the kernel sum.
+# A kernel sum plus a sum of random features, to which removed elements of the kernel sum are transferred.
 
 
 class DualSum(KernelSum):
@@ -155,7 +155,7 @@ class DualSum(KernelSum):
     Parameters
     ----------
     kernel, inputs, outputs
-        As of :class:`~kernelswarm.agents.functions.kernel_sum.KernelSum`.
+        See :class:`~kernelswarm.agents.functions.kernel_sum.KernelSum`.
     frequencies : Array
         The rows w_l of the features ``z_l(x) = sqrt(2 / L) cos(w_l . x + b_l)``, (L, p).
     phases : Array
@@ -164,7 +164,7 @@ class DualSum(KernelSum):
     Attributes
     ----------
     beyond : CosineFunction
-        ``V' z``; its coefficients V, (L, C), lie behind the weights in the storage.
+        ``V' z``; its coefficients V, (L, C), follow the weights in the storage.
     """
 
     __slots__ = ("beyond",)
@@ -196,7 +196,7 @@ class DualSum(KernelSum):
     def rows_and_values(self, points: Array) -> tuple[Array, Array]:
         """Compute the kernel rows (n, M) of ``points`` (n, p), and the values of f, (n, C)."""
         rows, values = super().rows_and_values(points)
-        if self.order:  # else nothing has left either
+        if self.order:  # else no element has been transferred
             add_combination(self.beyond.features(points), self.beyond.coefficients, self.beyond.order, values)
         return rows, values
 
@@ -209,7 +209,7 @@ class DualSum(KernelSum):
     def distance(self, other: object) -> float:
         """Compute ``||f - g||``, with the inner products kappa(x, y) of kernels, v'w of features and z(x)'v of both.
 
-        It tends to the Hilbert distance as L grows; NaN unless the kernel and the features are the same.
+        It tends to the Hilbert distance as L grows; NaN unless the kernels and features are equal.
         """
         between = super().distance(other)
         if not isinstance(other, DualSum) or math.isnan(between + self.beyond.distance(other.beyond)):
@@ -243,7 +243,7 @@ class DualSum(KernelSum):
 
 @inline_always
 def coefficients_of(storage: Array, capacity: int, inputs: int, outputs: int, count: int) -> Array:
-    """Return V (L, C) of such a function in its storage, as its shapes lay it out."""
+    """Return V (L, C) of such a function in its storage, in the layout of its parts."""
     return table(storage, OWN + capacity * (inputs + outputs), count, outputs)
 
 

@@ -1,4 +1,4 @@
-"""Functions made of others: the image under a mirror map, and a weighted mean."""
+"""Functions derived from others: the image under a mirror map, and a weighted mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.mirror_maps import MirrorMap
 from kernelswarm.arrays import Array
 
-# A function that is the image of one in a reproducing kernel Hilbert space under a mirror map.
+# The image of a function in a reproducing kernel Hilbert space under a mirror map.
 
 
 class Mirrored:
@@ -21,7 +21,7 @@ class Mirrored:
     Parameters
     ----------
     dual : KernelSum
-        z; the learner moves it.
+        z, which the learner updates.
     mirror_map : MirrorMap
         grad psi*.
     """
@@ -70,17 +70,17 @@ class Mirrored:
         return {"points": self.points.copy(), "duals": self.weights.copy()}
 
     def distance(self, other: object) -> float:
-        """Compute the Hilbert distance of the duals, ``||z_f - z_g||``; NaN unless both have one map and kernel."""
+        """Compute the Hilbert distance of the duals, ``||z_f - z_g||``; NaN unless maps and kernels are equal."""
         if not isinstance(other, Mirrored) or self.mirror_map != other.mirror_map:
             return math.nan
         return self.dual.distance(other.dual)
 
 
-# A weighted mean of kernel expansions with kernels of their own.
+# A weighted mean of kernel expansions with separate kernels.
 
 
 class Mixed:
-    """The function ``f(x) = sum_e q_e f_e(x)`` of several.
+    """The function ``f(x) = sum_e q_e f_e(x)``.
 
     Parameters
     ----------
@@ -123,16 +123,16 @@ class Mixed:
         return combined([member.values(points) for member in self.members], self.shares)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the ``shares`` (E,), and the arrays of member e with e behind their names: ``points_of_0``."""
+        """Return the ``shares`` (E,), and the arrays of each member e with a suffix: ``points_of_0``."""
         found = {"shares": self.shares.copy()}
         for place, member in enumerate(self.members):
             found |= {f"{name}{ending(place)}": array for name, array in member.arrays().items()}
         return found
 
     def distance(self, other: object) -> float:
-        """Compute ``sqrt(sum_e ||q_e f_e - r_e g_e||^2)``, each member's in its own Hilbert space.
+        """Compute ``sqrt(sum_e ||q_e f_e - r_e g_e||^2)``, each norm in the member's Hilbert space.
 
-        NaN unless both have the same number of members, and these the same kernels.
+        NaN unless both have the same number of members, with the same kernels.
         """
         if not isinstance(other, Mixed) or len(self.members) != len(other.members):
             return math.nan

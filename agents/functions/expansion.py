@@ -25,7 +25,7 @@ DEFECT_LIMIT = 1e-4
 """The estimate of ``max |U K U' - I|`` above which the factor is recomputed."""
 
 BLOCKED_FROM_ORDER = 500
-"""The order from which on a step on several points uses matrix-matrix products; its decisions are the same."""
+"""The minimum order for matrix-matrix products in a step on several points; its decisions are the same."""
 
 
 class Expansion(KernelSum):
@@ -130,8 +130,8 @@ class Expansion(KernelSum):
         Raises
         ------
         ValueError
-            If the Gram matrix is singular to working precision, so that its points are not linearly independent in the
-            Hilbert space.
+            The Gram matrix is singular to working precision, so its points are not linearly independent in the Hilbert
+            space.
         """
         factor = _inverse_cholesky(self.rows(self.points))
         if factor is None:
@@ -148,7 +148,7 @@ class Expansion(KernelSum):
     def improve(self) -> bool:
         """Recompute the factor if the new one is more accurate; returns whether it was replaced.
 
-        Near the limit of double precision the old factor may be the better one.
+        Near the limit of double precision the old factor may be better.
         """
         factor = _inverse_cholesky(self.rows(self.points))
         if factor is None:
@@ -194,7 +194,7 @@ def absorb_points(
     gram: Array,  # (n, n)
     new_weights: Array,  # (n, C)
     shrink: float,
-    memory: Array,  # (n + 1, capacity), to work with
+    memory: Array,  # (n + 1, capacity), working memory
 ) -> float:
     """Add the projection of ``sum_n w_n kappa(x_n, .)`` on the dictionary's span to ``shrink * f``.
 
@@ -230,7 +230,7 @@ def _inverse_cholesky(gram: Array) -> Array | None:
     return np.ascontiguousarray(inverse)
 
 
-# A kernel expansion with the information of its samples, from which posterior variances follow.
+# A kernel expansion with the information of its samples, which determines posterior variances.
 
 
 class Information(NamedTuple):
@@ -287,7 +287,7 @@ def information_in(storage: ReadOnly, capacity: int, inputs: int, outputs: int) 
     )
 
 
-# A kernel expansion with a second information, of recent samples alone.
+# A kernel expansion with a second information, of recent samples only.
 
 WINDOW = 4
 """The length of a window; see `adaptive_memory`."""
@@ -348,7 +348,7 @@ def recent_and_window(
     return recent, line(storage, noise + ROWS * outputs, WINDOW)
 
 
-# Selection of points that span all of many points in a reproducing kernel Hilbert space.
+# Selection of points that span all given points in a reproducing kernel Hilbert space.
 
 
 def spanning(kernel: Kernel, points: Array, threshold: float) -> npt.NDArray[np.intp]:

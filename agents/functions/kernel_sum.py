@@ -19,7 +19,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
-# Linear combinations of a function's terms: its values from their kernel rows, or from features.
+# Linear combinations of a function's terms: its values from kernel rows or features.
 
 
 _codegen: Any = cgutils
@@ -43,7 +43,7 @@ def _combine(
 
         def term(place: Any) -> Any:
             factor = simd.spread(builder.load(builder.gep(row, [place])))
-            # What follows the outputs of a term is other terms': it stays in lanes that nobody reads.
+            # The entries after the outputs of a term belong to other terms, and are in lanes that are not read.
             return builder.fmul(factor, simd.load_part(array.data, builder.mul(place, outputs), end))
 
         whole = builder.and_(order, ir.Constant(order.type, -4))
@@ -105,7 +105,7 @@ def combine_into(rows: ReadOnly, weights: ReadOnly, order: int, values: Array) -
 
 
 def combine(features: Array, coefficients: Array) -> Array:
-    """Evaluate from the features (n, L) and their weights (L, C): (n, C)."""
+    """Compute values (n, C) from features (n, L) and their weights (L, C)."""
     values = np.empty((len(features), coefficients.shape[1]))
     combine_into(ready(features), ready(coefficients), len(coefficients), values)
     return values
@@ -116,12 +116,12 @@ def ready(array: Array) -> Array:
 
     Arrays from memory-mapped files, or from another process, are not writable.
     """
-    flags = array.flags  # numpy's own ``require`` takes longer than the values of a line
+    flags = array.flags  # numpy's ``require`` takes longer than computing the values of a row
     return array if type(array) is np.ndarray and flags.c_contiguous and flags.writeable else np.array(array, order="C")
 
 
 OWN = 2
-"""The number of the learner's own numbers before its function's numbers, for compiled steps."""
+"""The number of learner's numbers that precede the function's numbers in the storage, for compiled steps."""
 
 
 class KernelSum:
@@ -165,7 +165,7 @@ class KernelSum:
         self.lay_out(np.zeros(self.length(0)), 0)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return the contents for a copy, whose buffers must lie in its own storage."""
+        """Return the contents for a copy, whose buffers must be views of its own storage."""
         return self.kernel, self.inputs, self.outputs, self.order, len(self.points_buffer), self.storage
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -254,7 +254,7 @@ class KernelSum:
         """Return ``q_0 f + sum_k q_k g_k`` on the concatenated dictionaries, or on the common one if all are equal."""
         whole = (self, *others)
         weights = [share * each.weights for share, each in zip(shares, whole, strict=True)]
-        if all(np.array_equal(each.points, self.points) for each in others):  # five times a grid of centers is one
+        if all(np.array_equal(each.points, self.points) for each in others):  # such as copies of one grid of centers
             return KernelSum(self.kernel, self.inputs, self.outputs).assign(self.points, sum(weights[1:], weights[0]))
         points = np.concatenate([each.points for each in whole])
         return KernelSum(self.kernel, self.inputs, self.outputs).assign(points, np.concatenate(weights))
@@ -269,7 +269,7 @@ class KernelSum:
         self.move(np.zeros(self.length(capacity)), capacity)
 
     def move(self, storage: Array, capacity: int) -> None:
-        """Live in another vector, of the length for so many points, from now on."""
+        """Move the contents to another vector, of the length for ``capacity`` points."""
         storage[:OWN] = self.storage[:OWN]
         used = self.used()
         self.lay_out(storage, capacity)
@@ -277,15 +277,15 @@ class KernelSum:
             part[:] = values
 
     def length(self, capacity: int) -> int:
-        """Return the numbers of the storage with room for so many points."""
+        """Return the length of the storage with room for ``capacity`` points."""
         return OWN + sum(math.prod(shape) for shape in self._shapes(capacity))
 
     def _dimensions(self, capacity: int) -> dict[str, int]:
-        """Return the sizes that the letters of :attr:`parts` stand for."""
+        """Return the sizes for the letters in :attr:`parts`."""
         return {"M": capacity, "p": self.inputs, "C": self.outputs}
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the buffers, in their order."""
+        """Return the shapes of the buffers, in order."""
         of = self._dimensions(capacity)
         return [tuple(of[each] if each in of else int(each) for each in shape) for shape in self.parts.values()]
 
@@ -298,7 +298,7 @@ class KernelSum:
         ]
 
     def lay_out(self, storage: Array, capacity: int) -> None:
-        """Make the buffers views of a vector, which already holds their contents unless it is new."""
+        """Make the buffers views of a vector, which already has their contents unless it is new."""
         self.storage, first = storage, OWN
         found = []
         for shape in self._shapes(capacity):
@@ -316,13 +316,13 @@ ALL = slice(None)
 
 
 def _held(name: str, shape: str) -> str:
-    """Return the attribute that holds a part of a sum."""
+    """Return the name of the attribute for a part of a sum."""
     return f"{name}_buffer" if "M" in shape else name
 
 
 @inline_always
 def is_zero(weights: Array, n: int) -> bool:
-    """Return whether row n has no weight."""
+    """Return whether all weights in row n are 0."""
     zero = True
     for c in range(weights.shape[1]):
         zero = zero and weights[n, c] == 0.0
@@ -345,7 +345,7 @@ def find(points: Array, order: int, new_points: Array, n: int) -> int:
 
 @cached_njit
 def enter(points: Array, weights: Array, order: int, place: int, new_points: Array, new_weights: Array, n: int) -> int:
-    """Add new point n at its place, which :func:`find` has found; returns the new order."""
+    """Add new point n at the index found by :func:`find`; returns the new order."""
     if place == order:
         for i in range(points.shape[1]):
             points[order, i] = new_points[n, i]

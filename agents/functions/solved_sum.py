@@ -13,7 +13,7 @@ from kernelswarm.protocols.parameters.least_squares import ROWS
 
 
 class SolvedSum(KernelSum):
-    """The function ``f(x) = sum_m W[m] kappa(D[m], x) = w' inv(L) kappa(D, x)``, where ``R w = Q``.
+    """The function ``f(x) = sum_m W[m] kappa(D[m], x) = w' inv(L) kappa(D, x)``, with ``R w = Q``.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class SolvedSum(KernelSum):
 
 
 class Solved(NamedTuple):
-    """The arrays of such a sum's elements, with room for some more."""
+    """The arrays of such a sum's elements, with spare room."""
 
     points: Array  # (capacity, p)
     weights: Array  # (capacity, C)
@@ -55,7 +55,7 @@ def length_of(capacity: int, inputs: int, outputs: int) -> int:
 
 @inline_always
 def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Solved:
-    """Return points, weights, L, R, Q and the noise of such a sum in its storage, as its shapes lay them out."""
+    """Return points, weights, L, R, Q and the noise of such a sum in its storage, in the layout of its parts."""
     weights = OWN + capacity * inputs
     lower = weights + capacity * outputs
     root = lower + capacity * capacity
@@ -70,7 +70,7 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Solved:
     )
 
 
-# Kernel sums in Cholesky features whose samples fade, with a second information of recent samples alone.
+# Kernel sums in Cholesky features with fading samples, and with a second information of recent samples.
 
 
 class FadingSum(SolvedSum):
@@ -113,8 +113,8 @@ class WindowedSum(FadingSum):
 class Fading(NamedTuple):
     """The forgetting factor of a sum, and the sum's further arrays.
 
-    Without forgetting the cursor has no rows. A factor of 0 stands for adaptive forgetting: then there are a second
-    information and a window.
+    Without forgetting the cursor has no rows. A factor of 0 means adaptive forgetting, with a second information and a
+    window.
     """
 
     share: float
@@ -125,7 +125,7 @@ class Fading(NamedTuple):
 
 @inline_always
 def fading_in(storage: Array, capacity: int, inputs: int, outputs: int, share: float) -> Fading:
-    """Return the arrays behind a solved sum in its storage, by the shapes of such sums."""
+    """Return the arrays after a solved sum in its storage, in the layout of such sums."""
     first = length_of(capacity, inputs, outputs)
     cursor, root = line(storage, first, 1 if share < 1.0 else 0), first + 1
     if share > 0.0:

@@ -1,1 +1,1 @@
-"""What happens to messages and nodes: loss, delay, noise, privacy, clocks, faults."""
+"""Link conditions and faults of nodes: loss, delay, noise, privacy, clocks, faults."""

@@ -46,7 +46,7 @@ class EdgeFacts:
         return self.distances
 
     def attribute(self, name: str, key: str) -> Array:
-        """Return a numeric attribute of all edges; raises ValueError, naming ``key``, if an edge does not have it."""
+        """Return a numeric attribute of all edges; raises ValueError, naming ``key``, if an edge lacks it."""
         found = np.empty(len(self.attributes))
         for place, attributes in enumerate(self.attributes):
             if not isinstance(attributes.get(name), Real):
@@ -158,7 +158,7 @@ class EdgeLoss:
     Parameters
     ----------
     attribute : str
-        The attribute's name; every edge has it, a probability.
+        The attribute's name; every edge must have it, and it must be a probability.
     """
 
     attribute: str = "loss"
@@ -172,14 +172,14 @@ class EdgeLoss:
 
 @dataclass(frozen=True)
 class DistanceLoss(Ranged):
-    """Messages are lost the more often the farther they go: ``1 - exp(-(d / range)^exponent)`` at the distance d.
+    """Messages are lost with a probability that increases with the distance d, ``1 - exp(-(d / range)^exponent)``.
 
     Parameters
     ----------
     range : float
-        The distance at which 63% are lost, above 0, in units of the locations.
+        The distance at which 63% of messages are lost, above 0, in units of the locations.
     exponent : float
-        Above 0; the larger, the sharper the end of the range.
+        Above 0; larger values have a sharper end of the range.
     """
 
     range: float = 1.0
@@ -202,7 +202,7 @@ LONGEST = 1000
 ROUNDS = Range(f"[0, {LONGEST}]")
 
 TAIL = 1e-9
-"""Unbounded distributions are cut where their tail has at most this probability, or at LONGEST."""
+"""Unbounded distributions are cut at the point where the tail has at most this probability, or at LONGEST."""
 
 
 class Delay(Protocol):
@@ -264,7 +264,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Geometric(Ranged):
-    """A message that is on its way arrives in each round with the same probability, ``1 / (1 + mean)``.
+    """A message on its way arrives in each round with the same probability, ``1 / (1 + mean)``.
 
     Parameters
     ----------
@@ -287,12 +287,12 @@ class Geometric(Ranged):
 
 @dataclass(frozen=True)
 class DistanceDelay(Ranged):
-    """A message takes the longer the farther it goes: the distance divided by a speed, rounded down.
+    """Messages take a number of rounds that increases with the distance: distance divided by speed, rounded down.
 
     Parameters
     ----------
     speed : float
-        The distance that a message covers in a round, above 0, in units of the locations.
+        The distance covered by a message in a round, above 0, in units of the locations.
     """
 
     speed: float = 0.1

@@ -37,7 +37,7 @@ class Clock(Protocol):
 
     @property
     def listens(self) -> bool:
-        """Whether messages wait for a node that is not awake; they are lost otherwise."""
+        """Whether messages wait for a sleeping node; otherwise they are lost."""
         ...
 
     def gaps(self, places: Array) -> Array:
@@ -125,7 +125,7 @@ class Poisson:
 
 @dataclass(frozen=True)
 class Cyclic(Ranged):
-    """Every node is awake once in a period, each in a round of its own choice.
+    """Every node is awake once in a period, in a round that is random for each node.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Cyclic(Ranged):
 
 @dataclass(frozen=True)
 class Stragglers(Ranged):
-    """Most rounds take a node one round; some take it many: more than g with the probability ``share g^-tail``.
+    """Most rounds of a node take one round; more than g rounds have the probability ``share g^-tail``.
 
     Parameters
     ----------
@@ -179,9 +179,9 @@ class Stragglers(Ranged):
         return -np.diff(np.concatenate([[1.0], more, [0.0]]))[np.newaxis]
 
 
-# Clocks of nodes that are not always in the network: they leave and come back, or join late.
+# Clocks of nodes that are not always in the network: they leave and return, or join late.
 #
-# What is sent to a node that is not in the network is lost.
+# Messages to a node that is not in the network are lost.
 
 
 @runtime_checkable
@@ -190,7 +190,7 @@ class ForgettingClock(Clock, Protocol):
 
     @property
     def forgets(self) -> bool:
-        """Whether a node that was not awake in the round before has forgotten its function."""
+        """Whether a node that slept in the previous round has forgotten its function."""
         ...
 
 
@@ -200,7 +200,7 @@ class JoiningClock(Clock, Protocol):
 
     @property
     def nodes(self) -> tuple[int | str, ...]:
-        """The nodes that the clock names, by label or by name; in a run all are labels of the network."""
+        """The nodes with a given first round, by label or by name; in a run all are labels of the network."""
         ...
 
     def starts(self, nodes: Integers, places: Array) -> Integers:
@@ -212,13 +212,13 @@ class JoiningClock(Clock, Protocol):
 
 
 def forgets(clock: Clock) -> bool:
-    """Return whether nodes forget their functions while they are not awake."""
+    """Return whether nodes forget their functions while they sleep."""
     return fulfils(clock, ForgettingClock) and clock.forgets
 
 
 @dataclass(frozen=True)
 class Churn(Ranged):
-    """Nodes leave the network and come back; messages to them meanwhile are lost.
+    """Nodes leave the network and return; messages to them meanwhile are lost.
 
     A node is present in a fraction ``returns / (leaves + returns)`` of the rounds.
 
@@ -258,8 +258,8 @@ class Joining:
     Parameters
     ----------
     within : int
-        The last round in which nodes join: each joins in a round from 0 to this, with equal probabilities. With 0 all
-        nodes are present from the start.
+        The last round in which nodes join: each joins in a round from 0 to this one, with equal probabilities. With 0
+        all nodes are present from the start.
     nodes : tuple of int or str
         Nodes with a given first round, by their labels in the network (numbers) or by their names (text).
     rounds : tuple of int

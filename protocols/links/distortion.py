@@ -91,7 +91,7 @@ def laplace(sensitivity: float, scale: float) -> Spent:
 # A noise provides its compiled quantile function, so that rounds need not distinguish the kinds of noise.
 
 QUANTILE = types.float64(types.float64, types.float64)
-"""``quantile(u, v)`` turns two independent uniform numbers of [0, 1) into one of the distribution of scale 1."""
+"""``quantile(u, v)`` maps two independent uniform numbers of [0, 1) to a number of the distribution of scale 1."""
 
 On = Literal["values", "points", "both"]
 
@@ -128,7 +128,7 @@ def _laplace(u: float, v: float) -> float:
 
 @dataclass(frozen=True)
 class Gaussian(Ranged):
-    """Independent normal noise is added to every number that is sent.
+    """Independent normal noise is added to every sent number.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Gaussian(Ranged):
 
 @dataclass(frozen=True)
 class Laplace(Ranged):
-    """Independent Laplace noise is added to every number that is sent.
+    """Independent Laplace noise is added to every sent number.
 
     Parameters
     ----------
@@ -197,20 +197,20 @@ EXACT = 64
 """The number of bits of an unrounded number."""
 
 SCALE_BITS = 16
-"""Bits of the scale that is sent with rounded numbers, and of the row sums and dual variables beside them."""
+"""Bits of the scale that is sent with rounded numbers, and of row sums and dual variables."""
 
 STEPS = 512.0
-"""Numbers of SCALE_BITS are powers of 2, from 2^-64 to 2^64, this many to an octave."""
+"""Numbers of SCALE_BITS are powers of 2, from 2^-64 to 2^64, with this many per octave."""
 
 FEW_BITS = 12
-"""Up to this many bits the 2^bits values are farther apart than the error of the scale."""
+"""The maximum number of bits for which the 2^bits values are farther apart than the error of the scale."""
 
 LAST_STAGE = 2**31 - 1
-"""Draws of scales are placed from here down, draws of numbers from 0 up."""
+"""Draws of scales have places from here down, draws of numbers from 0 up."""
 
 MOST = 2**26
-"""Places for the noise of a stage, and as many for its rounding: more than a message has numbers. The realization uses
-the first ones, under the same keys."""
+"""Number of places for the noise of a stage, and for its rounding: more than the numbers of a message. The realization
+uses the first places, under the same keys."""
 
 
 @cached_njit
@@ -291,7 +291,7 @@ def _round(numbers: Array, bits: int, first: int, second: int, round: int, stage
     left, draws = 0.0, (2 * stage + 2) * MOST
     for k in range(rows):
         c = 0
-        if k * columns % 2 == 1:  # a draw is for two
+        if k * columns % 2 == 1:  # each draw is for two numbers
             numbers[k, 0] = rounded(numbers[k, 0], largest, scale, levels, left)
             c = 1
         pairs = (columns - c) // 2
@@ -307,7 +307,7 @@ def _round(numbers: Array, bits: int, first: int, second: int, round: int, stage
 
 @inline_always
 def rounded(number: float, largest: float, scale: float, levels: float, u: float) -> float:
-    """Return the value to which a uniform number u rounds a number."""
+    """Return the value to which a number is rounded, given a uniform number u."""
     level = np.floor(levels * (number / largest + 1.0) / 2.0 + u)
     value: float = scale * (2.0 * min(level, levels) / levels - 1.0)
     return value
@@ -327,7 +327,7 @@ def round_pairs(
     round: int,
     draws: int,
 ) -> None:
-    """Round pairs of the numbers of row k by a draw each, in a loop without branches, which is vectorised."""
+    """Round pairs of numbers of row k, with one draw each, in a loop without branches, which is vectorised."""
     for p in range(pairs):
         high, low = threefry(first, second, round & WORD, (round >> 32) + draws + p)
         c = begin + 2 * p

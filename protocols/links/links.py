@@ -32,7 +32,7 @@ class Quantization(Ranged):
 
 @dataclass(frozen=True)
 class Clip(Ranged):
-    """Numbers are kept within bounds before noise is added: each number by itself.
+    """Numbers are clipped to bounds before noise is added: each number separately.
 
     Parameters
     ----------

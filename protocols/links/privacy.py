@@ -90,7 +90,7 @@ def privacy_of_samples(links: Links, inputs: int, targets: int, classes: bool, r
     """Account for the messages with one sample if nodes send only samples, to one learner.
 
     Each time the sample is drawn, its point and its target are in one message. Learning uses only these messages, so
-    that the guarantee, which is local again, also holds for the learned function.
+    the guarantee, which is local again, also holds for the learned function.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The awake nodes, and the delay or loss of the message of every directed edge, in every round.
 
-All of it depends only on the seed, the labels of the nodes and the round, not on learning: all protocols, backends,
+All of them depend only on the seed, the labels of the nodes and the round, not on learning: all protocols, backends,
 blocks and resumed runs have the same link conditions.
 """
 
@@ -46,7 +46,7 @@ class Timetable:
     labels : Integers
         The nodes' labels, (V,), sorted.
     edges : Integers
-        The ends of every edge, (E, 2): places among the labels, the smaller first, sorted.
+        The ends of every edge, (E, 2): indices among the labels, the smaller first, sorted.
     key : tuple of int
         Two 32-bit words, from the experiment's seed.
     """
@@ -65,7 +65,7 @@ class Timetable:
         generator = np.random.default_rng(self._key)
         self._rounds = self._schedule.begin(self._labels, self._edges, generator)
         self._first = 0
-        self._pages: list[Booleans] = []  # the last two used
+        self._pages: list[Booleans] = []  # the last two computed
 
     def rounds(self, first: int, count: int, edges: Integers) -> Booleans:
         """Return whether each of some edges is present in some rounds, (n, count)."""
@@ -75,7 +75,7 @@ class Timetable:
         return found
 
     def places(self, senders: Integers, receivers: Integers) -> Integers:
-        """Return the places of directed edges, (n,), by the labels of their ends."""
+        """Return the indices of directed edges, (n,), from the labels of their ends."""
         ends = np.searchsorted(self._labels, np.stack([senders, receivers], axis=1)).reshape(-1, 2)
         ends = np.sort(ends, axis=1)
         width = len(self._labels)
@@ -101,7 +101,7 @@ class Timetable:
         return found
 
 
-# Answers of links and clocks, checked for the shapes and ranges that compiled rounds trust.
+# Results of links and clocks, checked for the shapes and ranges that compiled rounds require.
 
 
 ROUNDING = 1e-6
@@ -117,7 +117,7 @@ def channels_of(loss: Loss, edges: EdgeFacts) -> Channels:
 
 
 def delays_of(delay: Delay, edges: EdgeFacts) -> Array:
-    """Return the distributions of delays, (E, L) or (1, L); raises ValueError for rows that are no distributions."""
+    """Return the distributions of delays, (E, L) or (1, L); raises ValueError for rows that are not distributions."""
     return _distributions(delay.distribution(edges), f"{type(delay).__name__}.distribution", len(edges.senders))
 
 
@@ -155,7 +155,7 @@ def _shares(found: object, method: str, shape: tuple[int, ...], wanted: str = ""
 
 
 def _distributions(found: object, method: str, count: int) -> Array:
-    """Return distributions over whole numbers, one for each of so many or one for all."""
+    """Return distributions over whole numbers, ``count`` of them or a single one for all."""
     rows = _numbers(found, method)
     several, width = rows.ndim == 2 and len(rows) == count, rows.shape[1] if rows.ndim == 2 else 1
     rows = _shares(rows, method, (count if several else 1, max(1, width)), f"({count}, n) or (1, n)")
@@ -164,7 +164,7 @@ def _distributions(found: object, method: str, count: int) -> Array:
     return rows
 
 
-# Rounds that bring a node no sample, since its data have none then: the node does nothing in them, as if it slept.
+# Rounds in which a node has no sample because of its data: it does nothing, like a sleeping node.
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +176,9 @@ class Absences:
     labels : Integers
         The labels of these nodes, (n,), sorted.
     starts : Integers
-        The begin of each node's rounds, and the last end, (n + 1,).
+        The start of each node's rounds, and the end of the last, (n + 1,).
     rounds : Integers
-        The rounds, in increasing order for each node; the first one in which it is awake is 0.
+        The rounds, in increasing order for each node; the first awake round of a node is 0.
     """
 
     labels: Integers
@@ -186,7 +186,7 @@ class Absences:
     rounds: Integers
 
     def of(self, nodes: Integers) -> tuple[Integers, Integers]:
-        """Return the begin and the end of each node's rounds, (V,) each."""
+        """Return the start and the end of each node's rounds, (V,) each."""
         places = np.minimum(np.searchsorted(self.labels, nodes), max(len(self.labels) - 1, 0))
         known = self.labels[places] == nodes if len(self.labels) else np.zeros(len(nodes), dtype=np.bool_)
         begin, end = (np.where(known, self.starts[places + shift], 0) for shift in (0, 1))
@@ -204,13 +204,13 @@ def leave_out(rounds: Integers, following: Integers, ends: Integers, woken: Inte
     Parameters
     ----------
     rounds : Integers
-        The rounds without one, of all nodes.
+        The rounds without a sample, of all nodes.
     following, ends : Integers
-        The place of each node's next one, and that behind its last, (V,).
+        The index of each node's next such round, and the index after its last, (V,).
     woken : Integers
-        The number of rounds in which each node's clock has had it awake, (V,).
+        The number of rounds so far in which each node is awake by its clock, (V,).
     awake : Booleans
-        Whether the clock has each node awake, (V, rounds).
+        Whether each node is awake by its clock, (V, rounds).
     """
     for i in range(len(woken)):
         for t in range(awake.shape[1]):
@@ -225,7 +225,7 @@ LOST = -1
 """The value that replaces the delay of a message that does not arrive."""
 
 AHEAD = 2**22
-"""The largest number of messages and nodes drawn ahead."""
+"""The maximum number of messages and nodes drawn ahead."""
 
 NODE = 2**32 - 1
 """The value that replaces the receiver in the key of a node."""
@@ -247,13 +247,13 @@ class Conditions:
     key : tuple of int
         Two 32-bit words, from the experiment's seed.
     timetable : Timetable or None
-        The rounds in which edges are there; None for a constant network.
+        The rounds in which edges are present; None for a constant network.
     directed : bool
         Whether there are edges on which only one end asks.
     transit : int
         The rounds for which an edge is busy with a message.
     absences : Absences or None
-        The rounds without a sample, if there are any.
+        The rounds without a sample, or None.
     faults : tuple of Fault
         The faults of nodes, with resolved values and labels.
     every : int
@@ -285,7 +285,7 @@ class Realization:
     Parameters
     ----------
     conditions : Conditions
-        The experiment's.
+        The link conditions of the experiment.
     nodes : Integers
         The labels of the nodes of interest, (V,), sorted.
     edges : EdgeFacts
@@ -294,7 +294,7 @@ class Realization:
     Raises
     ------
     ValueError
-        If edges lack an attribute or a distance that the links need.
+        Edges lack an attribute or a distance required by the links.
     """
 
     def __init__(self, conditions: Conditions, nodes: Integers, edges: EdgeFacts) -> None:
@@ -307,7 +307,7 @@ class Realization:
         places = np.array([uniform(first, second, PLACE * 2**32) for first, second in self._node_keys.tolist()])
         gaps = gaps_of(clock, places)
         self._gaps = np.cumsum(gaps, axis=1)
-        # The equilibrium of a renewal process: the first is w rounds ahead with a probability that goes as P(gap > w).
+        # The equilibrium of a renewal process: the first event is w rounds ahead with probability prop. to P(gap > w).
         longer = np.maximum(1.0 - np.concatenate([np.zeros((len(gaps), 1)), self._gaps[:, :-1]], axis=1), 0.0)
         self._first = np.cumsum(longer, axis=1) / longer.sum(axis=1, keepdims=True)
         self._joins = starts_of(clock, nodes, places) if fulfils(clock, JoiningClock) else None
@@ -321,7 +321,7 @@ class Realization:
         self._transit = conditions.transit
         self.every = conditions.every
         """The number of rounds from one message to the next."""
-        # Here the node of interest is the sender; where messages take long, edges begin one after the other.
+        # Here the node of interest is the sender; if messages take several rounds, edges start one after the other.
         self._sending = np.searchsorted(nodes, edges.receivers)
         self._begins = (edges.senders + edges.receivers) % conditions.transit
         self._begin()
@@ -364,7 +364,7 @@ class Realization:
             if self._timetable is not None:
                 self.active = self._timetable.rounds(self.first, self._span, self._edges)
             self.active = silenced(self._faults, self._senders, self.first, self.active)
-            # A message that is sent after t rounds is received in the one behind the next, and rounds count from 1.
+            # A message sent after t rounds is received in round t + 2, counted from 1.
             self.active = self.active & ((self.first + 2 + np.arange(self._span)) % self.every == 0)
             carry(self._edge_keys, self._channels, self._delays, self._bad, self.first, self.deliveries)
             if self._transit > 1:
@@ -376,7 +376,7 @@ class Realization:
 
 
 def rounds_ahead(nodes: int, edges: int) -> int:
-    """Return the number of rounds to draw at a time for this many nodes and directed edges.
+    """Return the number of rounds to draw at a time for the given numbers of nodes and directed edges.
 
     Examples
     --------
