@@ -1,4 +1,4 @@
-"""The contract of a kernel: symmetric, positive semidefinite, of one mind about its diagonal."""
+"""The contract of a kernel: symmetric, positive semidefinite, with a consistent diagonal."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ INPUTS = (1, 2, 5, NARROW, NARROW + 8)
 def check_kernel(kernel: Kernel, inputs: int | None = None) -> None:
     """Check that a kernel keeps its contract, ``agents/parts/kernels.py``.
 
-    Shapes; ``cross`` symmetric, up to 32 inputs to the bit; Gram matrices positive semidefinite; ``diagonal`` what
-    ``cross`` says of a point with itself; no value above ``supremum``, as far as points were tried that are near and
-    far; up to 32 inputs the same bits of an entry whichever other rows are in the call; and the same bits compiled,
-    if it has compiled functions.
+    Shapes; ``cross`` is symmetric, up to 32 inputs to the bit; Gram matrices are positive semidefinite; ``diagonal``
+    equals ``cross`` of a point with itself; no value at the tried near and far points exceeds ``supremum``; up to 32
+    inputs, the bits of an entry do not depend on the other rows of a call; compiled functions, if any, give the same
+    bits.
 
     Parameters
     ----------
     kernel : Kernel
         A frozen dataclass.
     inputs : int, optional
-        The dimension p of the points to try it at, for one that takes no other; several are tried when left out.
+        The dimension p of the tried points, for kernels with a fixed dimension; by default several are tried.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The contract of a learner: evaluate, gradient, step; the learned function is saved, and its state restored."""
+"""The contract of a learner: evaluations, gradients and steps, saved functions and restored states."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kernelswarm.simulations.testing.networks import (
 
 STEPS = 12
 REGULARIZED = 0.05
-"""The part of f, at most, that regularization may take in a step."""
+"""The maximum share of f that regularization may remove in a step."""
 
 COUPLED = {"name": "consensus", "form": "symmetric", "step": "implicit", "penalty": 0.3}
 
@@ -41,12 +41,13 @@ COUPLED = {"name": "consensus", "form": "symmetric", "step": "implicit", "penalt
 def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
     """Check that a learner keeps its contract, ``agents/learners/contract.py``.
 
-    It starts from a constant. Shapes; evaluations with the bits of ``function``; ``eta`` what the step then reports.
-    What is evaluated and asked for beside, gradients too, does not change a step. A state put where a snapshot was
-    taken goes on with the same bits, a function rebuilt from its saved arrays has the same values, and neither changes
-    when the learner goes on. Steps take fewer samples than ``batch_size``, neighbours' too, and neighbours' alone. On a
-    small network whose nodes are coupled the same is learned, to the bit, compiled, by methods, in blocks, and gone
-    on with. Words become the same numbers each time. Variances, where it says them, are finite and not negative.
+    The initial function is constant. Shapes; evaluations have the bits of ``function``; ``eta`` equals the step size
+    that the step reports. Other evaluations, gradients and queries do not change a step. A state restored from a
+    snapshot continues with the same bits, a function rebuilt from its saved arrays has the same values, and neither
+    changes when the learner continues. Steps accept fewer samples than ``batch_size``, with samples of neighbours or
+    only these. On a small network with coupled nodes the learned functions are equal, to the bit: compiled, with
+    methods, in blocks, and resumed. Words are always resolved to the same numbers. Variances, if any, are finite and
+    not negative.
 
     Parameters
     ----------
@@ -139,9 +140,9 @@ def _steps_as_declared(learner: Learner, state: Any, points: Array, targets: Arr
 
 
 def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Array, targets: Array) -> None:
-    """Check steps along gradients at own samples and at a neighbour's, beside a step along nothing.
+    """Check steps along gradients at own samples and at a neighbour's, compared to a step with zero gradients.
 
-    A learner may learn from samples that it has kept, too.
+    A learner may also learn from stored samples.
     """
     both = together([learner.evaluate(state, points), learner.evaluate(state, others)])
     inner, eta = learner.inner(state, both), learner.eta(state)
@@ -149,7 +150,7 @@ def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Ar
     cut = len(points)
 
     def moved(chosen: slice) -> tuple[Array, float]:
-        """Step along the gradients at some of the points."""
+        """Take a step along the gradients at some of the points."""
         again, along = learner.init(points.shape[1], both.values.shape[1]), np.zeros(gradients.shape)
         learner.restore(again, learner.snapshot(state))
         along[chosen] = gradients[chosen]
@@ -189,7 +190,7 @@ def _moves_as_inner_says(learner: Learner, state: Any, points: Array, others: Ar
 
 
 def _saves_its_steps(learner: Learner, inputs: int, outputs: int, batches: list[tuple[Array, Array]]) -> None:
-    """Check that a restored state goes on with the step size that is next, by a schedule that falls."""
+    """Check that a restored state continues with the next step size of a decreasing schedule."""
     asked: Any = learner
     if not hasattr(asked, "step_size"):
         return
@@ -263,7 +264,7 @@ def _does_not_mind_being_asked(learner: Learner, inputs: int, outputs: int, batc
     quiet, asked = (learner.init(inputs, outputs) for _ in range(2))
     steps = zip(batches[: 2 * STEPS], batches[STEPS:], strict=True)
     for place, ((points, targets), (others, more)) in enumerate(steps):
-        # Every other step is implicit: there some learners take the loss's gradient apart.
+        # Every other step is implicit: some learners then compute the loss's gradient separately.
         curvatures = [0.3] if place % 2 else None
         _advance(learner, quiet, points, targets, curvatures)
         own = learner.evaluate(asked, points)
@@ -302,13 +303,13 @@ def _takes_other_steps(learner: Learner, inputs: int, outputs: int, batches: lis
     require(bool(finite), learner, "implicit steps at a neighbour's samples too keep the function finite")
 
 
-# The contracts of the rules of an online subspace: the step of its update, and the samples it leaves out.
+# The contracts of the rules of an online subspace: the step of its update, and the censoring of samples.
 
 
 def check_subspace_step(step: SubspaceStep) -> None:
-    """Check that the step of a subspace's update keeps its contract: positive numbers, by its arguments alone.
+    """Check that the step of a subspace's update keeps its contract: positive numbers that depend on its arguments.
 
-    The same bits from its compiled functions.
+    Compiled functions give the same bits.
 
     Parameters
     ----------
@@ -320,7 +321,7 @@ def check_subspace_step(step: SubspaceStep) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no step of a subspace.
+        The part is not a step of a subspace.
     """
     with checked("subspace_step", step):
         form = compiled_form(step, "subspace step")
@@ -335,9 +336,9 @@ def check_subspace_step(step: SubspaceStep) -> None:
 
 
 def check_censoring(censoring: Censoring) -> None:
-    """Check that a censoring rule keeps its contract: a threshold from the last fits, whatever their order.
+    """Check that a censoring rule keeps its contract: a threshold from the last fits, independent of their order.
 
-    The same bits from its compiled functions.
+    Compiled functions give the same bits.
 
     Parameters
     ----------
@@ -349,7 +350,7 @@ def check_censoring(censoring: Censoring) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no censoring rule.
+        The part is not a censoring rule.
     """
     with checked("censoring", censoring):
         form = compiled_form(censoring, "censoring")

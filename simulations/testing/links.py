@@ -1,4 +1,4 @@
-"""The contracts of links, clocks and schedules of a network: the same whenever they are asked for."""
+"""The contracts of links, clocks, topologies and schedules of a network: equal results for equal arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def edges(attribute: str = "loss") -> EdgeFacts:
 def check_link_loss(loss: Loss) -> None:
     """Check that a loss of messages keeps its contract, ``protocols/links/arrivals.py``.
 
-    Four probabilities for each edge, which depend on the edges alone.
+    Each edge has four probabilities, which depend only on the edges.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def check_link_loss(loss: Loss) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no loss of messages.
+        The part is not a loss of messages.
     """
     with checked("link_loss", loss):
         channels = loss.channels(edges())
@@ -57,7 +57,7 @@ def check_link_loss(loss: Loss) -> None:
 def check_link_delay(delay: Delay) -> None:
     """Check that a delay of messages keeps its contract, ``protocols/links/arrivals.py``.
 
-    A distribution over 0, 1, 2, ... rounds for each edge, or one for all, which depends on the edges alone.
+    There is a distribution over 0, 1, 2, ... rounds for each edge, or a common one, which depends only on the edges.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def check_link_delay(delay: Delay) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no delay of messages.
+        The part is not a delay of messages.
     """
     with checked("link_delay", delay):
         _require_distributions(delay.distribution(edges()), 5, delay)
@@ -80,7 +80,8 @@ def check_link_delay(delay: Delay) -> None:
 def check_clock(clock: Clock) -> None:
     """Check that a clock keeps its contract, ``protocols/links/clocks.py``.
 
-    A distribution over gaps of 1, 2, 3, ... rounds for each node, or one for all, which depends on its arguments alone.
+    There is a distribution over gaps of 1, 2, 3, ... rounds for each node, or a common one, which depends only on the
+    arguments.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def check_clock(clock: Clock) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no clock.
+        The part is not a clock.
     """
     with checked("clock", clock):
         places = sealed(np.array([0.0, 0.3, 0.999]))
@@ -117,8 +118,8 @@ def check_clock(clock: Clock) -> None:
 def check_link_noise(noise: Noise) -> None:
     """Check that a noise keeps its contract, ``protocols/links/distortion.py``.
 
-    A scale, the noisy part of messages, and a compiled quantile function that is finite and about as often above 0 as
-    below.
+    A scale, the noisy part of messages, and a compiled quantile function that is finite and about as often positive as
+    negative.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def check_link_noise(noise: Noise) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no noise.
+        The part is not a noise.
     """
     with checked("link_noise", noise):
         require(0.0 <= noise.scale < math.inf, noise, "scale is a number and not negative")
@@ -145,9 +146,9 @@ def check_link_noise(noise: Noise) -> None:
 def check_graph_schedule(schedule: Schedule) -> None:
     """Check that a schedule of a network keeps its contract, ``graphs/schedules.py``.
 
-    For each round, without end, the edges that are there; the same for the same generator; and, unless it is declared
-    constant, some edge that is sometimes missing, and none that is always missing. The network is 8 nodes, each with
-    those 1, 2 and 4 places away.
+    The schedule yields the present edges of each round, without end, and the same for equal generators. Unless it is
+    declared constant, some edge is sometimes missing, and none is always missing. The network has 8 nodes, each with
+    edges to the nodes 1, 2 and 4 places away.
 
     Parameters
     ----------
@@ -159,9 +160,9 @@ def check_graph_schedule(schedule: Schedule) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no schedule of a network.
+        The part is not a schedule of a network.
     ValueError
-        It cannot switch this network.
+        The schedule cannot switch this network.
     """
     with checked("graph_schedule", schedule):
         labels = np.arange(8)
@@ -189,15 +190,15 @@ def _require_distributions(rows: Array, count: int, part: object) -> None:
     require(bool(np.all(np.abs(sums - 1.0) < 1e-9)), part, f"the probabilities of a row add up to 1, not {sums}")
 
 
-# The contract of a topology: a connected, undirected, simple graph that its fields and the generator decide.
+# The contract of a topology: a connected, undirected, simple graph, determined by its fields and the generator.
 
 
 def check_topology(topology: Topology) -> None:
     """Check that a topology keeps its contract, ``graphs/topology.py``.
 
-    A network that a run accepts, with labels and edges in sorted order; as many nodes as its key ``nodes`` says; where
-    nodes have positions, all have different ones, in the unit square; the same graph from the same seed; and where it
-    leaves the generator alone, the same graph from every seed.
+    The network is accepted by a run, with labels and edges in sorted order, and has as many nodes as its key ``nodes``.
+    Positions of nodes, if any, are different and in the unit square. Equal seeds give equal graphs; without use of the
+    generator, all seeds do.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ def check_topology(topology: Topology) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no topology.
+        The part is not a topology.
     """
     with checked("topology", topology):
         graph = _built(topology, 0)

@@ -1,4 +1,4 @@
-"""The contract of a loss: convex, with its own derivatives and an honest curvature."""
+"""The contract of a loss: convex, with correct derivatives and a correct curvature."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from kernelswarm.simulations.testing.networks import (
 
 SAMPLES = 200
 FITS = {"regression": (None, 2), "binary": (2, 1), "multiclass": (4, 4)}
-"""For each task the tried number of classes, and the outputs C that the loss must then have."""
+"""For each task the tried number of classes, and the number of outputs C that the loss must then have."""
 
 
 def check_loss(loss: Loss, targets: Array | None = None) -> None:
     """Check that a loss keeps its contract, ``agents/parts/losses.py``.
 
-    Shapes; convexity along segments; derivatives that lie between the slopes to both sides, in every coordinate, and
-    support the loss from below; a positive ``curvature`` that bounds the second derivative, and equals it where
-    ``quadratic``; ``offers``, where there are any, of samples with a derivative; probabilities that add up to 1 and
-    whose largest is the decision; ``constant`` no worse than neighbouring constants; data of another task refused; and
-    the same bits from its compiled functions.
+    Shapes; convexity along segments; derivatives lie between the slopes to both sides, in every coordinate, and support
+    the loss from below; ``curvature`` is positive and bounds the second derivative, with equality if ``quadratic``;
+    ``offers``, if any, select samples with a derivative; probabilities add up to 1 and the largest is the decision;
+    ``constant`` is no worse than neighbouring constants; data of another task are refused; compiled functions give the
+    same bits.
 
     Parameters
     ----------
     loss : Loss
         A frozen dataclass.
     targets : array, shape (n, q), optional
-        Targets to try it at, where normal ones, or class indices, do not fit; n = 50 or more.
+        Targets for the check, if normal numbers or class indices are unsuitable; n = 50 or more.
 
     Raises
     ------
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no loss, or has an unresolved key.
+        The part is not a loss, or has an unresolved key.
     """
     with checked("loss", loss):
         require(loss.task in FITS, loss, f"task is one of {', '.join(FITS)}, not {loss.task!r}")
@@ -65,7 +65,7 @@ def check_loss(loss: Loss, targets: Array | None = None) -> None:
             f"outputs({targets.shape[1]}, {classes}) is {outputs}, the columns of a prediction",
         )
         _refuses_other_tasks(loss, classes)
-        # Whole numbers meet kinks, others do not.
+        # Whole numbers are at kinks, others are not.
         shape = len(targets), outputs
         whole = generator.integers(-2, 3, shape).astype(np.float64)
         for predictions in (2.0 * generator.normal(size=shape), whole):
@@ -116,7 +116,7 @@ def _has_its_shapes(loss: Loss, predictions: Array, targets: Array) -> None:
 
 
 def _derivatives_are_slopes(loss: Loss, predictions: Array, targets: Array) -> None:
-    # A derivative, or a convex function's subgradient, lies between the slopes of chords to both sides.
+    # A derivative, or a convex function's subgradient, is between the slopes of chords to both sides.
     step = 1e-6
     values, derivatives = loss.values(predictions, targets), loss.derivatives(predictions, targets)
     for column in range(predictions.shape[1]):
@@ -160,7 +160,7 @@ def _curvature_is_honest(loss: Loss, predictions: Array, targets: Array, generat
         "a quadratic loss has a positive curvature: the second derivative",
     )
     if loss.curvature == 0.0:
-        return  # it stays explicit in implicit steps, whatever its shape
+        return  # such losses remain explicit in implicit steps
     step = 1e-5
     direction = generator.normal(size=predictions.shape)
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -218,7 +218,7 @@ def _probabilities_are_probabilities(loss: Loss, predictions: Array) -> None:
 
 
 def _constant_is_best(loss: Loss, targets: Array, outputs: int, generator: np.random.Generator) -> None:
-    if not hasattr(loss, "constant") or grid_of(loss) is not None:  # an integral is minimised too
+    if not hasattr(loss, "constant") or grid_of(loss) is not None:  # an integral is minimised as well
         return
     best = loss.constant(targets, outputs)
     require_shape(best, (outputs,), loss, "constant")
@@ -258,15 +258,15 @@ def _compiled_form_has_the_same_bits(loss: Loss, predictions: Array, targets: Ar
     )
 
 
-# The contract of a dispersion: slopes of its values, and a center that is the mean or a threshold of its own.
+# The contract of a dispersion: slopes of its values, and a center that is the mean or a separate threshold.
 
 
 def check_dispersion(dispersion: Dispersion) -> None:
     """Check that a dispersion keeps its contract, ``agents/parts/dispersions.py``.
 
-    Shapes; ``slopes`` against finite differences, finite at huge losses. Where ``centered`` it is a function of the
-    loss minus the center, which ``descend`` returns as it is; otherwise ``descend`` moves the threshold against the
-    slope of the mean. The same bits from its compiled functions.
+    Shapes; ``slopes`` agree with finite differences, and are finite at huge losses. If ``centered``, values depend on
+    the loss minus the center, which ``descend`` returns unchanged; otherwise ``descend`` moves the threshold against
+    the slope of the mean. Compiled functions give the same bits.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def check_dispersion(dispersion: Dispersion) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no dispersion.
+        The part is not a dispersion.
     """
     with checked("dispersion", dispersion):
         losses, center, step = sealed(np.linspace(-2.0, 6.0, 40)), 0.51, 1e-6
@@ -338,15 +338,14 @@ def _descends(dispersion: Dispersion) -> None:
         )
 
 
-# The contract of a mirror map: strictly increasing, and honest about its sign and its slope.
+# The contract of a mirror map: strictly increasing, with a correct sign and slope.
 
 
 def check_mirror_map(mirror_map: MirrorMap) -> None:
     """Check that a mirror map keeps its contract, ``agents/parts/mirror_maps.py``.
 
-    Values of the shape of the duals, each a strictly increasing function of its own dual; positive ones where
-    ``positive``; the slope ``slope`` everywhere, where that is a number; and the same bits from its
-    compiled functions.
+    Values have the shape of the duals, and each is a strictly increasing function of its dual; they are positive if
+    ``positive``, and have the slope ``slope`` everywhere if it is a number; compiled functions give the same bits.
 
     Parameters
     ----------
@@ -358,7 +357,7 @@ def check_mirror_map(mirror_map: MirrorMap) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no mirror map.
+        The part is not a mirror map.
     """
     with checked("mirror_map", mirror_map):
         duals = np.linspace(-8.0, 8.0, 60)

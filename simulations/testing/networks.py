@@ -1,4 +1,4 @@
-"""A part in a small network: the same bits compiled, by its methods, in blocks, and gone on with."""
+"""Checks of a part in a small network: the same bits compiled, with its methods, in blocks, and resumed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from kernelswarm.simulations.experiment.registry import refuse_other_kind
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 
-# The begin and end of every check: a part of the right kind, and a sentence that names the broken property.
+# The start and end of every check: a part of the right kind, and a sentence that names the broken property.
 
 
 def require(holds: bool | np.bool_, part: object, sentence: str) -> None:
-    """Raise AssertionError with the part and the sentence of the property unless it holds, also under ``python -O``."""
+    """Raise AssertionError with the part and the sentence unless the property holds, also under ``python -O``."""
     if not holds:
         raise AssertionError(f"{part!r} breaks its contract: {sentence}")
 
 
 def require_equal(found: Any, wanted: Any, part: object, sentence: str) -> None:
-    """Require the same bits: numbers, arrays, None, and mappings and tuples of them; NaN equals NaN."""
+    """Require equal bits of numbers, arrays, None, and mappings and tuples of them; NaN equals NaN."""
     try:
         np.testing.assert_equal(found, wanted)
     except AssertionError as difference:
@@ -63,7 +63,7 @@ def require_shape(array: Any, shape: tuple[int, ...], part: object, name: str) -
 
 
 ON_NETWORKS = ("learner", "protocol")
-"""The kinds that are checked on a network, whose data resolve words into numbers."""
+"""The kinds that are checked on a network, whose data resolve words to numbers."""
 
 
 @contextmanager
@@ -73,9 +73,9 @@ def checked(kind: str, part: Any) -> Iterator[None]:
     Raises
     ------
     InputError
-        It is no instance, lacks a method of its kind, or has an unresolved key without data to resolve it.
+        The part is not an instance, lacks a method of its kind, or has an unresolved key without data to resolve it.
     AssertionError
-        It is not frozen, not equal to its copy, or changed by its use.
+        The part is not frozen, not equal to its copy, or changed by its use.
     """
     if isinstance(part, type):
         raise InputError(f"{kind} = {part.__name__} is a class: pass an instance of it, {part.__name__}()")
@@ -98,7 +98,7 @@ def checked(kind: str, part: Any) -> Iterator[None]:
 
 
 def compiled_form(part: object, kind: str) -> Any:
-    """Return a part's functions for compiled rounds; None without any."""
+    """Return a part's functions for compiled rounds; None without such functions."""
     try:
         return handed_over(part, kind)
     except NotCompiledError:
@@ -112,7 +112,7 @@ def sealed(array: Array) -> Array:
     return copied
 
 
-# Parts whose compiled functions are left aside: rounds ask their methods instead, and must learn the same.
+# Parts without their compiled functions: rounds call their methods instead, and must learn the same functions.
 
 
 def plain_plans(plans: Sequence[AgentPlan]) -> list[AgentPlan]:
@@ -141,7 +141,7 @@ def plain_twin(part: Any) -> Any:
 
 @cache
 def _plain_class(kind: type[Any]) -> type[Any]:
-    """Return one class for each, so that twins of equal parts are equal."""
+    """Return the same class at each call, so that twins of equal parts are equal."""
     return dataclasses.dataclass(frozen=True)(type(kind.__name__, (kind,), {"__doc__": kind.__doc__}))
 
 
@@ -172,25 +172,25 @@ def small_network(learner: object, protocol: object, stream: object) -> Experime
 
 
 def require_the_same_bits(description: Experiment, part: object) -> None:
-    """Require that a network learns the same function, to the bit, however its rounds are run.
+    """Require that a network learns the same function, to the bit, in all ways of running its rounds.
 
-    That is in rounds that call the compiled functions of learner and protocol, or their methods; in one block of
-    nodes or several; in one go or resumed; and on ideal links as on others.
+    These are: with the compiled functions of learner and protocol, or with their methods; in one block of nodes or
+    several; without interruption or resumed; on ideal links and on others.
 
     Parameters
     ----------
     description : Experiment
         The network.
     part : object
-        The part that is checked, for messages.
+        The checked part, for messages.
 
     Raises
     ------
     AssertionError
-        Two ways to run it differ; the text names both.
+        Two ways of running differ; the message names both.
     """
     network = open_network(description)
-    if network.experiment is not description:  # it held words
+    if network.experiment is not description:  # words were resolved
         again = open_network(description).experiment
         found, fitted_again = ((each.learner, each.protocol) for each in (network.experiment, again))
         require(found == fitted_again, part, "the same data give the same numbers in place of words")

@@ -1,4 +1,4 @@
-"""The contracts of a protocol and of a distance: a coupling that draws together, and links that come and go."""
+"""The contracts of a protocol and of a distance: couplings pull neighbours together, with explicit link states."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from kernelswarm.simulations.testing.networks import (
 )
 from kernelswarm.simulations.testing.vectors import neighborhood, ran
 
-# The contract of a protocol under which a node has several copies of its learner.
+# The contract of a protocol with several copies of each node's learner.
 
 
 def ran_stacked(rule: StackedRule, batch: int, outputs: int) -> list[Any]:
-    """Take a node through rounds, one of them without samples; returns its states."""
+    """Run rounds of a node, one of them without samples; returns its states."""
     generator = np.random.default_rng(0)
     count, around = len(rule.members), neighborhood(batch)
     talking = [member for member in rule.members if member.communicates]
@@ -79,13 +79,13 @@ FORMS = {"form": ("one_sided", "symmetric"), "step": ("explicit", "implicit")}
 def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> None:
     """Check that a protocol keeps its contract, ``protocols/contract.py`` or ``protocols/parameters/contract.py``.
 
-    The flags exist. With communication: no coupling at agreement, a pull that is bounded as implicit steps need and
-    opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
-    is made of arrays, numbers and tuples, and that ``advance`` does not change; dual variables that are finite and not
-    negative, and exist where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
-    weights that change only with the neighbours' vectors, and a state that is not changed in place. Of an ensemble:
-    mixture weights that add up to 1, and a state that is not changed in place. A small network of `polk`, or of
-    `random_features`, has the same bits compiled, by methods, in blocks, and resumed.
+    The flags exist. With communication: at agreement there is no coupling; pulls are bounded as required by implicit
+    steps and opposite at the other end, at the node's own samples and, if symmetric, at its neighbours'; the state of
+    links consists of arrays, numbers and tuples, and is not changed by ``advance``; dual variables are finite and not
+    negative, and exist if ``sends_duals``. For a protocol of vectors: vectors have the same length in all rounds,
+    weights change only with the neighbours' vectors, and the state is not changed in place. For an ensemble: mixture
+    weights add up to 1, and the state is not changed in place. A small network of `polk`, or of `random_features`, has
+    the same bits compiled, with methods, in blocks, and resumed.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
 
 
 def _known(protocol: AnyRule) -> list[Any]:
-    """Take a node through rounds of a protocol of any family; returns its states."""
+    """Run rounds of a node under a protocol of any family; returns its states."""
     if isinstance(protocol, ParameterRule):
         return ran(protocol)
     if isinstance(protocol, StackedRule):
@@ -135,10 +135,11 @@ def _known(protocol: AnyRule) -> list[Any]:
 def check_distance(distance: Distance) -> None:
     """Check that a distance keeps its contract, ``protocols/distances.py``.
 
-    Not negative, and 0 where values are equal; a pull that is the derivative of ``values`` by the own values times the
-    strength, bounded as implicit steps need, and opposite at the other end; the same bound at all values where
-    ``smooth``; the same bits from its compiled functions. Of one output and of several. Where proximity may
-    constrain it, the mean of ``values`` times ``multiple``, at most the bound of ``growth``.
+    Values are not negative, and 0 between equal values. A pull is the derivative of ``values`` with respect to the own
+    values, times the strength, bounded as required by implicit steps, and opposite at the other end. If ``smooth``, the
+    bound is the same at all values. Compiled functions give the same bits. All of this is checked for one output and
+    for several. If proximity may constrain the distance, the constraint value is the mean of ``values`` times
+    ``multiple``, at most the bound of ``growth``.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ def check_distance(distance: Distance) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no distance.
+        The part is not a distance.
     """
     with checked("distance", distance):
         for flag in ("smooth", "degree"):
@@ -244,7 +245,7 @@ def _same_compiled(distance: Distance, own: Array, answers: Array, strengths: Ar
 
 
 def _ran(rule: Rule) -> list[Any]:
-    """Take a node of three neighbours through rounds; returns its link states."""
+    """Run rounds of a node with three neighbours; returns its link states."""
     generator = np.random.default_rng(0)
     links = rule.init(neighborhood(BATCH, OUTPUTS))
     found: list[Any] = []
@@ -271,7 +272,7 @@ def _ran(rule: Rule) -> list[Any]:
         links = following
         _shows_its_links(rule, links)
         found.append([np.array(leaf) for leaf in leaves(links)])
-    # Rules that compare losses may leave neighbours out.
+    # Rules that compare losses may leave out neighbours.
     ignored = np.flatnonzero(~taken & is_pairwise(rule) & (not rule.compares_losses)).tolist()
     require(not ignored, rule, f"coupling_gradient pulls where neighbours disagree: that of {ignored} is always 0")
     return found
@@ -285,7 +286,7 @@ def _unheard(numbers: Array) -> Array:
 
 
 def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> Booleans:
-    """Check the pulls of a state of links; returns the neighbours that pull, (deg,)."""
+    """Check the pulls for a state of links; returns which neighbours pull, (deg,)."""
     own = sealed(generator.normal(size=(BATCH, OUTPUTS)))
     agreed = sealed(np.tile(own, (DEGREE, 1, 1)))
     gradients, _ = rule.coupling_gradient(links, own, agreed)
@@ -326,7 +327,7 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> Booleans
 
 
 def _is_a_pull(part: object, found: Pull, apart: Array, name: str) -> None:
-    """Require gradients and bounds of the right shapes, by which a limited step ends no further from agreement."""
+    """Require gradients and bounds of the right shapes, with which a limited step ends no further from agreement."""
     gradients, curvatures = found
     _has_shapes(part, found, apart.shape, name)
     towards, squares = np.sum(gradients * apart, axis=-1), np.sum(gradients**2, axis=-1)

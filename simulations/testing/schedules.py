@@ -1,4 +1,4 @@
-"""The contracts of schedules and budgets: positive step sizes, and bounds whose state goes in and out."""
+"""The contracts of schedules and budgets: positive step sizes, and bounds with an explicit state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ STEPS = (*range(50), 1000, 10**6)
 def check_schedule(schedule: Schedule) -> None:
     """Check that a schedule keeps its contract, ``agents/parts/schedules.py``.
 
-    Step sizes that are positive numbers, the same at every call and none above ``largest``; and those of ``over``, if
-    it has that, with the bits of ``at``.
+    Step sizes are positive numbers, equal at every call and not above ``largest``. The step sizes of ``over``, if it
+    exists, have the bits of ``at``.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def check_schedule(schedule: Schedule) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no schedule, or an unresolved word.
+        The part is not a schedule, or a word is unresolved.
     """
     with checked("schedule", schedule):
         etas = [schedule.at(step) for step in STEPS]
@@ -52,8 +52,8 @@ def check_schedule(schedule: Schedule) -> None:
 def check_budget(budget: Budget) -> None:
     """Check that a compression budget keeps its contract, ``agents/parts/budgets.py``.
 
-    Bounds that are finite and not negative; a state, one number, that is passed in and returned, so that the same calls
-    have the same results; and the same bits from its compiled functions.
+    Bounds are finite and not negative; the state, one number, is passed in and returned, so equal calls have equal
+    results; compiled functions give the same bits.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def check_budget(budget: Budget) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no budget.
+        The part is not a budget.
     """
     with checked("budget", budget):
         for batch_size in (1, 8):

@@ -1,4 +1,4 @@
-"""The contract of a stream: one sequence of samples for each node, however it is drawn, left and found again."""
+"""The contract of a stream: one sequence of samples for each node, for any sizes of draws, and after a restart."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ SIZES = ([1] * 640, [32] * 20, [5, 0, 600, 1, 34])
 def check_stream(stream: Stream, nodes: int = NODES, repeats: bool = False) -> None:
     """Check that a stream keeps its contract, ``simulations/data/contract.py``.
 
-    Read-only arrays of finite float64 numbers; classes that are whole numbers below their count; samples that do not
-    depend on the sizes of draws, that follow from the seed, that differ between nodes, and that go on from a state of
-    plain numbers or a copy of the source; finite data that end after their epochs; constant held-out samples, which are
-    not learned from, with the truth that the source declares.
+    Arrays are read-only, with finite float64 numbers; classes are whole numbers below their count. Samples do not
+    depend on the sizes of draws, are determined by the seed, differ between nodes, and continue from a state of plain
+    numbers or a copy of the source. Finite data end after their epochs. Held-out samples are constant, are not learned
+    from, and have the truth declared by the source.
 
     Parameters
     ----------
     stream : Stream
         A frozen dataclass. Finite data should have 400 rows or more.
     nodes : int
-        The nodes to deal it to, for data that name their nodes; at least 2.
+        The number of nodes that share the stream, for data that name their nodes; at least 2.
     repeats : bool
-        Whether rows may repeat in the data, as discrete ones do: checks that need different rows are then left out.
+        Whether rows of the data may be equal, as in discrete data; checks that need different rows are then left out.
 
     Raises
     ------
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no stream.
+        The part is not a stream.
     """
     with checked("stream", stream):
         source = _opened(stream, nodes)

@@ -1,4 +1,4 @@
-"""The contract of a protocol of vectors, for a node alone: its state goes in and comes out."""
+"""The contract of a protocol of vectors, for a single node: its state is passed in and returned."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from kernelswarm.simulations.testing.networks import (
     sealed,
 )
 
-# The contract of a tolerance: one number for each directed edge, not negative, and still unless it says it adapts.
+# The contract of a tolerance: one number for each directed edge, not negative, and constant unless it adapts.
 
 
 def neighborhood(batch_size: int = 3, outputs: int = 1) -> Neighborhood:
-    """Return the facts about the links of a node with three neighbours, complete."""
+    """Return complete facts about the links of a node with three neighbours."""
     return Neighborhood(
         node=0,
         neighbors=(1, 4, 7),
@@ -50,9 +50,9 @@ def neighborhood(batch_size: int = 3, outputs: int = 1) -> Neighborhood:
 def check_tolerance(tolerance: Tolerance) -> None:
     """Check that a tolerance keeps its contract, ``protocols/tolerances.py``.
 
-    Tolerances of shape (deg,) that are finite and not negative; a state that ``next`` does not change in place,
-    returns unchanged where it does not ``adapt``, and computes from its arguments alone; and the same
-    bits from its compiled functions.
+    Tolerances have shape (deg,), are finite and not negative. ``next`` does not change its state in place, returns it
+    unchanged unless the tolerance adapts (``adapt``), and depends only on its arguments. Compiled functions give the
+    same bits.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def check_tolerance(tolerance: Tolerance) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no tolerance.
+        The part is not a tolerance.
     """
     with checked("tolerance", tolerance):
         for curvature in (2.0, 0.0):
@@ -111,7 +111,7 @@ BATCH, FEATURES, OUTPUTS, DEGREE, ROUNDS = 3, 5, 2, 3, 12
 
 
 def ran(rule: ParameterRule) -> list[Any]:
-    """Take a node of three neighbours through rounds; returns its state in each."""
+    """Run rounds of a node with three neighbours; returns its state in each round."""
     generator = np.random.default_rng(0)
     kind: Any = Raker if rule.mixes else RandomFeatures
     learner = kind(kernel=Gaussian(0.5), step_size=Constant(0.1), features=FEATURES, batch_size=BATCH)
