@@ -267,7 +267,7 @@ class SummaryCrossing:
     Parameters
     ----------
     population, boundary, wanted
-        As of :class:`~kernelswarm.simulations.engine.crossing.Crossing`.
+        See :class:`~kernelswarm.simulations.engine.crossing.Crossing`.
     """
 
     def __init__(
@@ -332,8 +332,8 @@ def without_bands(message: bytes) -> tuple[bytes, dict[int, Array]]:
     return rest, {int(row[0]): row[1:].reshape(-1, 2) for row in rows}
 
 
-# Messages between blocks whose nodes have several copies of their learner.  A message contains the messages of all
-# copies, and then the mixture weights.
+# Messages between blocks whose nodes have several copies of their learner. A message contains the messages of all
+# copies, followed by the mixture weights.
 
 
 class StackedCrossing:
@@ -344,9 +344,9 @@ class StackedCrossing:
     population : StackedPopulation
         The block's nodes.
     boundary : sequence of (int, sequence of int)
-        As of :class:`~kernelswarm.simulations.engine.crossing.Crossing`.
+        See :class:`~kernelswarm.simulations.engine.crossing.Crossing`.
     wanted : mapping of int to mapping of int to int
-        As of ``Crossing``.
+        See ``Crossing``.
     """
 
     def __init__(

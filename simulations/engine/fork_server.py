@@ -1,7 +1,7 @@
-"""A process that has imported the modules of Ray's workers, and forks a worker whenever the raylet wants one.
+"""A process that has imported the modules of Ray's workers, and forks a worker at each request of the raylet.
 
-Its imports take a second of a core and 100 MB, which every worker would spend; a fork has them at once and shares them.
-This file runs as a script, with the place of everything else among its arguments.
+The imports take a second of a core and 100 MB, which each worker would need; a fork has them at once and shares them.
+This file runs as a script, with all locations among its arguments.
 """
 
 import gc
@@ -18,30 +18,29 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 5.0
-"""Seconds that a request may take to arrive once it has begun."""
+"""Maximum seconds between the start and the end of a request."""
 
 Request = Mapping[str, Any]
 
 
 def main(descriptor: int, path: Sequence[str], modules: Sequence[str], numba: str, worker: str, draws: str) -> None:
-    """Import modules, then fork off a worker for each request, until the standard input ends: with the driver.
+    """Import modules, then fork a worker for each request, until the standard input ends with the driver.
 
-    In a worker it ends as the worker does.
-
+    In a worker it ends with the worker.
     Parameters
     ----------
     descriptor : int
-        Of the socket at which the requests come.
+        The file descriptor of the socket for requests.
     path : sequence of str
-        Where the driver looks for modules.
+        The driver's module search path.
     modules : sequence of str
-        What is imported at once.
+        The modules to import at once.
     numba : str
-        The module that fills numba's tables, as the first function does that is compiled or loaded.
+        The module that fills numba's tables, as the first compiled or loaded function does.
     worker : str
         The module of Ray that a worker runs, imported with the first request.
     draws : str
-        Ray's class of those names that it draws from a generator of its own.
+        Ray's class of names that are drawn from a separate generator.
     """
     sys.path[:] = path
     gc.disable()
@@ -66,7 +65,7 @@ def _forked(listener: socket.socket, worker: str, draws: str) -> Request | None:
             try:
                 _, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
                 request: Request = json.load(connection.makefile("rb"))
-            except (OSError, ValueError):  # who asked has ended in the middle of it
+            except (OSError, ValueError):  # the requesting process has ended
                 continue
             if not prepared:
                 _prepare(request, worker, draws)
@@ -77,7 +76,7 @@ def _forked(listener: socket.socket, worker: str, draws: str) -> Request | None:
                     os.dup2(descriptor, place)
                 os.close(descriptor)
             if forked:
-                if request["leads"]:  # the raylet ends a worker's group with it
+                if request["leads"]:  # the raylet ends workers by process group
                     os.setpgid(0, 0)
                 connection.send(b"\1")
                 return request
@@ -90,7 +89,7 @@ def _prepare(request: Request, worker: str, draws: str) -> None:
     Raises
     ------
     RuntimeError
-        If names generated in forks would collide.
+        Names generated in forks would collide.
     """
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -102,7 +101,7 @@ def _prepare(request: Request, worker: str, draws: str) -> None:
 
 
 def _names_differ(draws: str) -> bool:
-    """Tell whether two forks draw different names: they draw the same where their generator began before them."""
+    """Tell whether two forks draw different names; they do not if the generator was started before the forks."""
     names = []
     if not hasattr(sys.modules["ray"], draws):
         return False
@@ -118,7 +117,7 @@ def _names_differ(draws: str) -> bool:
 
 
 def _become(request: Request) -> None:
-    """Go on as the process that asked would have: with its environment, as the script that it was to run."""
+    """Continue in place of the requesting process: with its environment, as the script that it was to run."""
     import numpy as np
 
     gc.enable()

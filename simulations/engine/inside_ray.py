@@ -1,7 +1,7 @@
-"""The names of Ray in use that are no public interface, each looked for first: a new version may not have it.
+"""The private names of Ray in use, with a check that each exists: a new version may lack it.
 
-Where one is missing Ray goes its own way: it takes longer, or more memory, and computes the same. It warns once
-(docs/decisions/0045).
+If a name is missing, Ray's own behaviour is kept: it takes longer, or more memory, with the same results. A warning is
+given once (docs/decisions/0045).
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from kernelswarm.simulations.core.files import attribute, environment
 
 UNUSED = ("start_api_server", "start_monitor", "start_log_monitor")
 """Methods that start the dashboard's server (also without a dashboard), the cloud's autoscaler and the forwarding of
-logs. Starting and ending Ray would wait for them, two seconds and one."""
+logs. Start and end of Ray would wait for them, for two seconds and one second."""
 
 WORKER = "ray._private.workers.default_worker"
 """The module that a worker runs."""
 
 DRAWS = "ObjectID"
-"""Ray's class of those names that it draws from a generator of its own."""
+"""Ray's class of names that are drawn from a separate generator."""
 
 ASKED_EVERY = 0.1
-"""Seconds between two questions whether the raylet has registered."""
+"""Seconds between two queries whether the raylet has registered."""
 
 LONGEST = 3600.0
-"""Where no end is set to them."""
+"""Seconds for an unlimited wait."""
 
 PORT_SECONDS = "RAY_gcs_server_port_wait_time_s"
-"""The variable with the seconds in which Ray's first process is to listen."""
+"""The variable with the seconds until Ray's first process must listen."""
 
 _CONSTANTS, _ACTOR = "ray._private.ray_constants", "DAGDriverProxyActor"
 
 
 def _found(module: str, path: str = "") -> Any:
-    """Return a module of Ray's, or an attribute of it, or None if it is missing."""
+    """Return a module of Ray, or an attribute of it, or None if it is missing."""
     try:
         value: Any = importlib.import_module(module)
     except ImportError:
@@ -56,7 +56,7 @@ def _found(module: str, path: str = "") -> Any:
 
 
 def runs() -> bool:
-    """Tell whether this process uses a Ray already; where another thread is importing it, wait for the end of that."""
+    """Tell whether this process already uses a Ray; waits if another thread is importing it."""
     return "ray" in sys.modules and bool(_found("ray").is_initialized())
 
 
@@ -79,7 +79,7 @@ def _say(missing: str, instead: str) -> None:
 
 @contextmanager
 def loopback() -> Iterator[None]:
-    """Let nothing of a Ray that is started inside listen to other machines."""
+    """Keep a Ray that is started inside the context from listening to other machines."""
     constants = _found(_CONSTANTS)
     if not hasattr(constants, "ENABLE_RAY_CLUSTER"):
         _say("ENABLE_RAY_CLUSTER", "on Linux other machines reach its ports, which a firewall can close")
@@ -105,9 +105,9 @@ def lean() -> Iterator[None]:
 
 @contextmanager
 def launched_by(script: str) -> Iterator[str]:
-    """Let a raylet that is started inside run a script in place of Ray's launcher of workers, whose file is yielded.
+    """Let a raylet that is started inside the context run a script in place of Ray's worker launcher; yields its file.
 
-    Where Ray has no such option, that is "", and workers start as Ray starts them.
+    If Ray has no such option, this is "", and Ray starts workers as usual.
     """
     constants = _found(_CONSTANTS)
     own = getattr(constants, "SETUP_WORKER_FILENAME", "")
@@ -132,9 +132,9 @@ def started_in(folder: Path, start: Callable[..., Any]) -> Any:
 
 @contextmanager
 def patient(seconds: float) -> Iterator[None]:
-    """Let the raylet of a Ray that is started inside take its time to register, as long as it is alive.
+    """Give the raylet of a Ray that is started inside the context time to register, as long as it is alive.
 
-    Ray itself gives it 30 seconds, in which on a busy machine it has hardly begun.
+    Ray's own limit is 30 seconds, which on a busy machine is too short.
     """
     services = _found("ray._private.services")
     asked = getattr(services, "get_node", None)
@@ -158,13 +158,13 @@ def patient(seconds: float) -> Iterator[None]:
 
 
 def process_of(name: str) -> int | None:
-    """Return the process of this name of the Ray that was started here last, such as "raylet"."""
+    """Return the process with this name, such as "raylet", of the last Ray that was started here."""
     found = [child for child in psutil.Process().children() if child.name().startswith(name) and is_alive(child.pid)]
     return max(found, key=psutil.Process.create_time).pid if found else None
 
 
 def is_alive(process: int) -> bool:
-    """Tell whether a process is there, and has not only left its exit code."""
+    """Tell whether a process exists and is not a zombie."""
     try:
         return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -172,11 +172,11 @@ def is_alive(process: int) -> bool:
 
 
 def prepare_actor(channel_bytes: int) -> None:
-    """Set, in an actor, the first size of its channels, and that messages hold no tensors."""
+    """Set, in an actor, the initial size of its channels, and that messages contain no tensors."""
     graphs, channels = _found("ray.dag", "DAGContext"), _found("ray.experimental.channel", "ChannelContext")
     if graphs is not None:
         graphs.get_current().buffer_size_bytes = channel_bytes
-    # Where torch is installed, every actor would load it, 300 MB each, to look for tensors in the messages.
+    # If torch is installed, every actor would load it, 300 MB each, to look for tensors in the messages.
     if hasattr(channels, "_torch_available"):
         channels.get_current()._torch_available = False
     else:
@@ -197,9 +197,9 @@ def graphs_compile() -> bool:
 
 
 def compiled(graph: Any, in_flight: int) -> Any:
-    """Return a graph compiled, with its answers' channels ready to be read."""
+    """Compile a graph, and prepare the channels of its results for reading."""
     found = graph.experimental_compile(_max_inflight_executions=in_flight)
-    # Ray does this with the first answer, and in another thread when an actor dies: both at once end this process.
+    # Ray does this at the first result, and in another thread when an actor dies: both at once end this process.
     for channel in getattr(found, "dag_output_channels", None) or ():
         if hasattr(channel, "ensure_registered_as_reader"):
             channel.ensure_registered_as_reader()
@@ -209,12 +209,12 @@ def compiled(graph: Any, in_flight: int) -> Any:
 class DriversActor:
     """The actor that a compiled graph makes for its driver, started before the graph and kept for the next one.
 
-    Its process takes half a second to start, through which each graph would wait. It holds nothing of a graph's.
+    Its process takes half a second to start, for which each graph would wait. It has no data of a graph.
 
     Parameters
     ----------
     strategy : object
-        Where the actor is to be: on the driver's machine.
+        The placement of the actor, on the driver's machine.
     """
 
     def __init__(self, strategy: object) -> None:
@@ -226,11 +226,11 @@ class DriversActor:
             _say(_ACTOR, "the first rounds begin later")
 
     def taken(self) -> AbstractContextManager[None]:
-        """Let the graph that is made inside take this actor in place of a new one."""
+        """Let a graph that is made inside the context use this actor instead of a new one."""
         return nullcontext() if self._actor is None else attribute(self._graphs, _ACTOR, self)
 
     def options(self, **given: object) -> DriversActor:
-        """Stand in for the class of the actor."""
+        """Return this object, in place of the actor's class."""
         return self
 
     def remote(self) -> Any:

@@ -37,7 +37,7 @@ from kernelswarm.simulations.experiment.registry import part_name
 
 
 def refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
-    """Refuse learners that do not match the protocol: each of a protocol of vectors has weights of shared features.
+    """Refuse learners that do not match the protocol: a protocol of vectors needs weights of shared features.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def _refuse_without_cells(plans: Sequence[AgentPlan]) -> None:
 
 
 def _stackable(links: Links) -> bool:
-    """Tell whether links lose, delay and round messages, and nothing else."""
+    """Tell whether links only lose, delay and round messages."""
     return replace(links, loss=IDEAL.loss, delay=IDEAL.delay, quantization=IDEAL.quantization).ideal
 
 
@@ -216,7 +216,7 @@ FAILING = {
     "topology": ("some edges are one-way", "make the network undirected"),
     "stream": ("some nodes have no sample in some rounds", "leave out the rows without a target"),
 }
-"""Why a tree does not bear the conditions of each key, and what to do."""
+"""Reasons why a tree does not support the conditions of each key, and remedies."""
 
 
 def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:

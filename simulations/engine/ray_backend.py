@@ -95,8 +95,8 @@ class Ray:
         same call. The first call of each kind, in which users' code may be compiled, and the start of Ray have 15 times
         as many seconds.
     niceness : int
-        Niceness, 0 to 19, of the actors of a Ray started here. With Ray's default, 15, rounds hardly proceed beside
-        other work, since actors wait for one another by polling.
+        Niceness, 0 to 19, of the actors of a Ray started here. With Ray's default, 15, rounds hardly proceed while
+        other work runs, since actors wait for one another by polling.
     restarts : int
         Maximum number >= 0 of successive replacements of dead or hung processes without a new checkpoint. All agents
         then continue from the last checkpoint, or from the first round. With 0, the run ends instead.

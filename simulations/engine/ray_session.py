@@ -81,7 +81,7 @@ class _Actor(Host):
 
 
 class RaySession:
-    """A Ray, started here or found running, with its actors, which serve one simulation after another."""
+    """A Ray, started here or found running, with actors that serve one simulation after another."""
 
     def __init__(self) -> None:
         self._address: str | None = None
@@ -94,7 +94,7 @@ class RaySession:
         self._kind: Any = None  # of actor: its class is sent to each process once
         self._drivers: inside_ray.DriversActor | None = None  # shared by successive graphs
         self._store: int | None = None  # the process of a Ray started here that makes the channels
-        self._own: dict[str, int] = {}  # processes of a Ray started here, by their names, without which there is none
+        self._own: dict[str, int] = {}  # the processes without which a Ray started here does not run, by name
         self._head = ""  # the address of a Ray's that runs without this process
         self._looked = 0.0  # time of the last check
         self._notes = Notes()
@@ -158,7 +158,7 @@ class RaySession:
             own = {NICENESS: str(niceness), MARK: str(self._private)}
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | own)
             slow = inside_ray.patient(seconds)
-            # SIGHUP of a closed terminal goes to all processes: the driver alone acts on it.
+            # SIGHUP of a closed terminal goes to all processes, but only the driver reacts to it.
             with in_turn(), variables, inside_ray.loopback(), inside_ray.lean(), waiting(HANGUP), slow:
                 self.forks = ForkServer(self._private, __name__)
                 with self.forks.used():
@@ -307,7 +307,7 @@ class RaySession:
             for place in ended if self._ended() is None else ():  # a Ray that has died takes its actors with it
                 ray.kill(self._hosts[place])
             self._hosts = [host for place, host in enumerate(self._hosts) if place not in ended]
-            self._drivers = None  # which may be lost too
+            self._drivers = None  # may be lost too
 
     def keep_logs(self) -> str:
         """Leave the logs of a Ray started here on the disk."""
@@ -315,7 +315,7 @@ class RaySession:
         return f"; Ray's logs are in {self._folder}/logs" if kept else ""
 
     def close(self) -> None:
-        """End the actors, and Ray with them if it was started here; in a fork, leave it to the process that has it."""
+        """End the actors, and Ray if it was started here; in a fork, leave this to the process that owns it."""
         if self._process != os.getpid():
             return
         self.discard()
@@ -337,7 +337,7 @@ class RaySession:
             self.forks.close()
             self.forks = None
         if self._private is not None:
-            end_processes_of(self._private)  # of a Ray that has not come up, or not gone
+            end_processes_of(self._private)  # of a Ray that has not started or not ended
             shutil.rmtree(self._private, ignore_errors=True)
             self._private = None
         self._notes.forget()
@@ -351,7 +351,7 @@ class _Compiled:
     ) -> None:
         from ray.dag import InputNode, MultiOutputNode
 
-        # A graph whose actors have died would write their tracebacks to the terminal when it is taken down.
+        # A graph with dead actors would write their tracebacks to the terminal when it is taken down.
         self._log = logging.getLogger("ray.dag.compiled_dag_node")
         self._log.setLevel(logging.CRITICAL + 1)
         self._hosts, self._store = hosts, store
@@ -389,7 +389,7 @@ class _Compiled:
         return self._ended()
 
     def _ended(self) -> bool:
-        # It waits without end for an actor that does not leave its part of the graph, until that actor has ended.
+        # Teardown waits forever for an actor that does not leave its part of the graph, until the actor ends.
         ending = threading.Thread(target=self._take_down, daemon=True)
         ending.start()
         ending.join(ENDING_SECONDS)
@@ -453,7 +453,7 @@ def _troubles() -> Iterator[None]:
     except RayError as error:
         raise Trouble(_last_line(error), isinstance(error, GetTimeoutError | RayChannelTimeoutError)) from error
     except (KeyboardInterrupt, SystemExit) as interruption:
-        # Frames in its traceback may look at a channel's memory, and would do so when Ray is gone: a crash at the end.
+        # Frames in its traceback may refer to a channel's memory after the end of Ray, which would crash at exit.
         traceback.clear_frames(interruption.__traceback__)
         raise
 

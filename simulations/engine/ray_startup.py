@@ -1,4 +1,4 @@
-"""Workers of a Ray that is started here, forked from one process, and the memory that an actor takes."""
+"""Workers of a Ray started here, forked from one process, and the memory of an actor."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SCRIPTS = Path(__file__).parent / "fork_server.py", Path(__file__).parent / "wor
 """The fork server, and the launcher that the raylet runs for a fork."""
 
 OURS = ("kernelswarm.agents.", "kernelswarm.protocols.", "kernelswarm.simulations.data.")
-"""The modules of the driver that actors import, beside their class."""
+"""The modules of the driver that actors import in addition to their class."""
 
 ENVIRONMENTS = "UV", "RAY_RUNTIME_ENV_HOOK"
-"""Variables that give workers an environment of their own, so that they are not forked: ``uv run`` sets the first for
-Ray's own hook, and the second names a hook of the user."""
+"""Variables that give workers a separate environment, so that they are not forked: ``uv run`` sets the first for Ray's
+own hook, and the second names a hook of the user."""
 
 
 def as_file(script: Path, folder: Path) -> Path:
@@ -62,7 +62,7 @@ class ForkServer:
     def __init__(self, folder: Path, module: str) -> None:
         self._folder, self._path = folder, folder / "forks"
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked = False  # by the raylet
+        self._asked = False  # whether the raylet uses it
         if sys.platform != "linux":
             return
         given = {
@@ -77,14 +77,14 @@ class ForkServer:
             listener.listen(1024)
             descriptor, script = listener.fileno(), as_file(SCRIPTS[0], folder)
             self._process = subprocess.Popen(
-                # The folder tells whose server it is.
+                # The folder identifies the server's driver.
                 [sys.executable, script, json.dumps(given | {"descriptor": descriptor}), folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 pass_fds=[descriptor],
-                # Ctrl-C is for the driver. No session of its own: Linux shares cores out among sessions, and actors
-                # wait by yielding, which would be to one another alone.
+                # Ctrl-C is for the driver. The session is not changed: Linux divides cores between sessions, and actors
+                # wait by yielding, which would then be to each other only.
                 process_group=0,
             )
 
@@ -184,7 +184,7 @@ SECONDS = 5.0
 """Seconds for an answer of the address."""
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04" + b"\x00" * 5
-"""The begin of a gRPC connection, its settings: a server without TLS answers with its own, one with TLS hangs up."""
+"""The start of a gRPC connection, its settings: servers without TLS answer with theirs, servers with TLS hang up."""
 
 
 def require_cluster(address: str) -> None:
@@ -221,8 +221,8 @@ def require_cluster(address: str) -> None:
 
 
 HEAD_SECONDS = 25.0
-"""Seconds for a head that is cut off to come back, after which its cluster has gone: a minute later Ray's own processes
-end too."""
+"""Seconds for a disconnected head to come back, after which its cluster counts as lost: a minute later Ray's own
+processes end too."""
 
 
 def answers(address: str) -> bool:
@@ -234,7 +234,7 @@ def answers(address: str) -> bool:
 
 
 def comes_back(address: str) -> bool:
-    """Wait for the answer of a cluster's head, and tell whether it came."""
+    """Wait for a reply of a cluster's head, and tell whether there was one."""
     until = time.monotonic() + HEAD_SECONDS
     while not (there := answers(address)) and time.monotonic() < until:
         time.sleep(0.5)
@@ -253,16 +253,16 @@ def _answer(connection: socket.socket) -> bytes:
 # The number of files that Ray opens for some actors, and the limit of this process.
 
 EACH = 5
-"""Files that the raylet, of all processes the one with the most, opens for an actor; the driver opens 2."""
+"""Files that the raylet, the process with the most files, opens for each actor; the driver opens 2."""
 
 REST = 100
-"""Further files: 54 for a compiled graph, and some 30 where messages do not fit into the object store."""
+"""Further files: 54 for a compiled graph, and about 30 if messages do not fit into the object store."""
 
 
 def require_files(actors: int, nodes: int) -> None:
-    """Raise the limit of this process's open files to the need of the actors.
+    """Raise the limit of this process's open files to the number needed by the actors.
 
-    Ray raises the limit too, but after the processes have started from which actors are forked.
+    Ray also raises the limit, but after starting the processes from which actors are forked.
 
     Raises
     ------
@@ -287,30 +287,30 @@ def require_files(actors: int, nodes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-# The processes of a Ray that was started here, found again and ended where it could not end them itself.
+# The processes of a Ray started here, found and ended if Ray could not end them itself.
 #
-# A driver that is killed while Ray starts leaves processes that go on starting, and make Ray's folder again after it
-# has been removed. They are found by a variable of their environment, which names the folder.
+# If a driver is killed while Ray starts, the remaining processes continue to start, and create Ray's folder again after
+# its removal. They are found by an environment variable with the name of the folder.
 
 MARK = "KERNELSWARM_RAY"
 """The environment variable with the folder of the Ray that a process belongs to."""
 
 
 TITLE = b"ray::"
-"""The begin of the names of Ray's workers."""
+"""The prefix of the names of Ray's workers."""
 
 
 def processes_of(folder: Path) -> list[int]:
     """List the processes of the Ray with this folder; empty on systems without /proc.
 
-    What another thread of the driver has started while Ray started has the variable too, but neither names the folder
-    among its arguments nor comes from a process that does.
+    Processes that another thread of the driver starts meanwhile also have the variable, but neither have the folder
+    among their arguments nor a parent that does.
     """
     mark, named = os.fsencode(f"{MARK}={folder}"), os.fsencode(folder)
     parents: dict[int, int] = {}
     found: set[int] = set()
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is another user's
+        with suppress(OSError):  # the process has ended, or belongs to another user
             if int(place.name) != os.getpid() and mark in (place / "environ").read_bytes().split(b"\0"):
                 words = (place / "cmdline").read_bytes()
                 parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
@@ -336,25 +336,25 @@ def end_processes_of(folder: Path) -> bool:
     return True
 
 
-# The folder of a Ray that is started here, which other users of the machine may not enter.
+# The folder of a Ray started here, which other users of the machine may not enter.
 #
-# Ray lets everyone read and write its own, with logs, sockets and sessions, also one that it is given.
+# Ray lets everyone read and write its own folder, with logs, sockets and sessions, even if the folder is given.
 
 PREFIX = "ray-"
 
 LONGEST = 103 - len("/r/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-"""Bytes of its path at most, with one folder for Ray in it: the system allows a socket's path 107, or 103 on macOS."""
+"""Maximum bytes of its path, with one folder for Ray in it: systems allow a socket's path 107, or 103 on macOS."""
 
 
 def private_folder() -> Path:
-    """Make a folder with mode 0700, where Ray would put its own: below RAY_TMPDIR, TMPDIR or /tmp.
+    """Make a folder with mode 0700 in the place of Ray's own: below RAY_TMPDIR, TMPDIR or /tmp.
 
-    Where that leaves too little of the length that a socket's path may have, it is below /tmp.
+    If the path would leave too little of the permitted length of a socket's path, the folder is below /tmp.
 
     Raises
     ------
     OSError
-        None can be made.
+        No folder can be made.
 
     Examples
     --------
@@ -369,23 +369,23 @@ def private_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=existing[0] if existing else None))
 
 
-# The environment variables with which Ray is started, or found, and its processes are.
+# The environment variables for starting or finding Ray, and of its processes.
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # What the raylet has to say of processes goes to standard output otherwise: the engine's errors say it.
+    # Otherwise the raylet's messages about processes go to standard output; the engine's errors contain them.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
-    # Many actors on few cores are meant.
+    # Many actors on few cores are intended.
     "RAY_worker_maximum_startup_concurrency": "100000",
     # A record of every call, for the dashboard: 3 kB each, up to 100,000 of them.
     "RAY_task_events_report_interval_ms": "0",
 }
 ON_A_CLUSTER = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
-"""Ray's own is 60: so long after the head has gone its library ends the driver, without a word of the run."""
+"""Ray's default is 60: after so many seconds without the head its library ends the driver, without a message."""
 
 NICENESS = "RAY_worker_niceness"
-"""Ray's own is 15: whatever else the machine does then takes the cores, and actors wait for one another for minutes."""
+"""Ray's default is 15: other work on the machine then takes the cores, and actors wait for each other for minutes."""
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""With this, as is the default on these systems, nothing of a Ray listens to other machines."""
+"""With this setting, the default on these systems, no part of a Ray listens to other machines."""

@@ -41,17 +41,17 @@ NAP = 1.0
 """The longest sleep in seconds, after which the driver checks for failures."""
 
 ALONE = 16
-"""Without messages between processes, an execution holds this many times ``rounds_per_execution`` rounds."""
+"""Without messages between processes, an execution has this many times ``rounds_per_execution`` rounds."""
 
 AT_ONCE = 4
-"""Processes for each core that start at a time: fewer leave a core idle at the end, and more would take long to say
-their first word."""
+"""Processes per core that start at a time: fewer leave a core idle at the end, and more would delay the first
+answers."""
 
 STARTING = 60.0
-"""Seconds, at least, after which a process that has not started is asked after; one that is not dead gets more."""
+"""Minimum seconds before a process that has not started is checked; if it is not dead, the wait continues."""
 
 WARMING = 15
-"""The factor of ``patience`` for the first call of each kind: a user's own code may have to compile."""
+"""The factor of ``patience`` for the first call of each kind, in which users' code may be compiled."""
 
 USUAL = 50
 """The factor of a call's usual time, to which ``patience`` is added."""
@@ -84,17 +84,17 @@ class Transport(Protocol):
         """Record the end of the first executions, after which all their resources exist."""
 
     def close(self) -> bool:
-        """Free its resources, and return whether all processes have released them in time."""
+        """Free its resources, and return whether all processes released them in time."""
 
 
 class Processes(Protocol):
-    """A session, which holds hosts: actors whose methods are called as ``actor.method.remote(...)``; raises Trouble."""
+    """A session with hosts: actors whose methods are called as ``actor.method.remote(...)``; raises Trouble."""
 
     def cores(self) -> int:
         """Return the cores of all machines."""
 
     def host(self, place: int) -> Any:
-        """Return the actor at a place, a new one if need be."""
+        """Return the actor at an index, a new one if needed."""
 
     def foresee(self, kind: str) -> None:
         """Announce the kind of transport, so that its processes start together with the hosts."""
@@ -103,19 +103,19 @@ class Processes(Protocol):
         """Create a transport; ``levels`` is the maximum number of rounds with crossing messages in an execution."""
 
     def share(self, value: Any) -> Any:
-        """Place a value where all hosts can read it."""
+        """Put a value into memory that all hosts can read."""
 
     def gather(self, answers: Sequence[Any], timeout: float) -> list[Any]:
         """Wait for the values of all answers."""
 
     def ready(self, answers: Collection[Any], timeout: float) -> list[Any]:
-        """Wait until some answers are there, and return them; none when the time is over."""
+        """Wait until some answers are available, and return them; empty after the timeout."""
 
     def inquire(self, hosts: Sequence[Any]) -> tuple[dict[int, Whereabouts], list[int]]:
         """Query all hosts; return the replies and the indices of dead hosts."""
 
     def require_running(self) -> None:
-        """Raise Trouble if the hosts' own runtime has died."""
+        """Raise Trouble if the hosts' runtime has died."""
 
     def slowed(self) -> str:
         """Return the reason why processes start late, as the end of a sentence; empty if unknown."""
@@ -125,7 +125,7 @@ class Processes(Protocol):
 
 
 class RemoteEngine:
-    """Agents in other processes, one block of them in each.
+    """Agents in other processes, with one block in each.
 
     Parameters
     ----------
@@ -153,28 +153,28 @@ class RemoteEngine:
         self.blocks = blocks
         self.rounds = 0
         self.sound = True
-        self.lost: list[int] = []  # the places of processes that died or hang
-        self._done = 0  # rounds, those included that primed the network
+        self.lost: list[int] = []  # the indices of processes that died or hang
+        self._done = 0  # rounds, including those that primed the network
         self.pids: list[int] = []
-        self.niceness = 0  # the most of any process
+        self.niceness = 0  # the maximum over processes
         self._processes = processes
         self._kind = transport
         self._patience = patience
         self._rounds_per_execution = rounds_per_execution
-        self._pace: float | None = None  # seconds a round takes; a slow one is remembered for a while
-        self._answered: dict[str, float] = {}  # the most seconds that the answers to a question took
+        self._pace: float | None = None  # seconds per round; a slow one is remembered for a while
+        self._answered: dict[str, float] = {}  # the maximum seconds for the answers to each kind of call
         self._quickest = 0.0  # seconds of a round without interruptions; 0 if unknown
-        self._worked: Array | None = None  # (blocks,) seconds a round of each takes, the last rounds before all
-        self._rounds_since_sync = False  # whether it is from more than the first rounds, which load what they call
+        self._worked: Array | None = None  # (blocks,) seconds per round of each block, with more weight on recent ones
+        self._rounds_since_sync = False  # whether it includes more than the first rounds, which load functions
         self._hosts: list[Any] = []
         self._transport: Transport | None = None
         self._shared: tuple[HeldOut, Any] | None = None
 
     def begin(self, tell: Tell, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Make the agents in their processes, and prime the network; ``meanwhile`` is called as the processes start."""
+        """Make the agents in their processes, and prime the network; ``meanwhile`` is called while processes start."""
         senders = block_neighbors(self.blocks)
         linked = any(senders)
-        # A block without a sender gets its own empty messages: a call in a graph needs some input.
+        # A block without senders receives its own empty messages: a call in a graph needs some input.
         neighbors = [others or [place] for place, others in enumerate(senders)]
         self._largest = self._rounds_per_execution * (1 if linked else ALONE)
         levels = self._rounds_per_execution if linked else 1
@@ -186,7 +186,7 @@ class RemoteEngine:
             self._transport.primed()
 
     def run(self, rounds: int) -> None:
-        """Take every agent through ``rounds`` rounds.
+        """Run ``rounds`` rounds of every agent.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class RemoteEngine:
         EngineError
             An agent raises an exception.
         LostError
-            When a process dies or hangs.
+            A process dies or hangs.
         """
         with self._watched():
             self._run(rounds)
@@ -219,7 +219,7 @@ class RemoteEngine:
         return {node: taken for snapshots in found for node, taken in snapshots.items()}
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
-        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        """Set the agents, before their first round, to snapshots that were taken after ``round`` rounds."""
         blocks = [[plan.neighborhood.node for plan in block] for block in self.blocks]
         with self._watched():
             self._ask("restore", [({label: snapshots[label] for label in labels}, round) for labels in blocks])
@@ -227,7 +227,7 @@ class RemoteEngine:
             self.rounds = round
 
     def paces(self) -> Paces | None:
-        """Return how long the processes' last rounds took, which they tell at their end."""
+        """Return the durations of the processes' last rounds, which they report at the end."""
         if self._worked is None or len(self.blocks) < 2:
             return None
         order = np.argsort(-self._worked, kind="stable")[:SLOWEST].tolist()
@@ -243,20 +243,20 @@ class RemoteEngine:
         }
 
     def close(self) -> bool:
-        """Free the transport, and return whether the processes have let go of it in time; they go on."""
+        """Free the transport, and return whether the processes released it in time; they continue."""
         return self._transport is None or self._transport.close()
 
     def _start(self, meanwhile: Callable[[], None]) -> None:
-        """Start the first processes, and do something else until they are there."""
+        """Start the first processes, and call ``meanwhile``."""
         for place in range(min(len(self.blocks), AT_ONCE * self._processes.cores())):
             self._hosts.append(self._processes.host(place))
         self._processes.foresee(self._kind)
         meanwhile()
 
     def _load(self, tell: Tell) -> list[int]:
-        """Make the agents in their processes, and start the other processes, a second of a core each."""
+        """Make the agents in their processes, and start the other processes, each for a second of a core."""
         total, cores = len(self.blocks), self._processes.cores()
-        # Where every core has several processes, moving between cores costs a fifth of the rounds: cold caches.
+        # With several processes on every core, moving between cores costs a fifth of the rounds, due to cold caches.
         crowded = total >= 2 * cores
         waiting: dict[Any, int] = {}
         pids: dict[int, int] = {}
@@ -277,7 +277,7 @@ class RemoteEngine:
         return [pids[place] for place in range(total)]
 
     def _wait_for_one(self, waiting: Mapping[Any, int], total: int) -> list[Any]:
-        """Wait until one of some processes has started: long where the machine is busy, but not for dead ones."""
+        """Wait until one of some processes has started: long on a busy machine, but not for dead processes."""
         limit = max(STARTING, self._patience)
         for attempt in range(WARMING):
             ready = self._processes.ready(waiting, limit)
@@ -304,14 +304,14 @@ class RemoteEngine:
         return answers
 
     def _limit(self, usual: float | None) -> float:
-        """Return the seconds without an answer that count as a failure, by the usual time; None: not known."""
+        """Return the seconds without an answer that count as a failure, given the usual time, or None if unknown."""
         return WARMING * self._patience if usual is None else self._patience + USUAL * usual
 
     def _run(self, rounds: int) -> None:
         transport = self._transport
         assert transport is not None
         submitted: deque[tuple[int, Any]] = deque()
-        ended = time.perf_counter()  # the execution before
+        ended = time.perf_counter()  # the end of the previous execution
         while rounds or submitted:
             while rounds and len(submitted) < IN_FLIGHT:
                 count = min(rounds, self._largest)
@@ -330,8 +330,8 @@ class RemoteEngine:
             now = time.perf_counter()
             took, waited, ended = now - ended, now - clock, now
             self._pace = max(0.8 * (pace or 0.0), took / count)
-            if pace is not None:  # the first execution compiles and tells nothing
-                # Where nothing was left to wait for, it slept too long; one slow execution is not to make it do so.
+            if pace is not None:  # the first execution compiles and is not typical
+                # If there was nothing left to wait for, the sleep was too long. One slow execution must not cause that.
                 self._rounds_since_sync = self._quickest > 0.0
                 known = self._quickest or took / count
                 self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
@@ -342,7 +342,7 @@ class RemoteEngine:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        self.sound = False  # and so it stays if this fails, or is interrupted somewhere in a round
+        self.sound = False  # remains so after a failure, or an interruption within a round
         try:
             yield
         except Trouble as trouble:
@@ -364,7 +364,7 @@ class RemoteEngine:
         """Diagnose a failure: an agent raised, a process died, hangs, or does not answer."""
         failures = [(answer.failure, place) for place, answer in found.items() if answer.failure is not None]
         if failures:
-            # Whatever failed after the first is its consequence.
+            # Later failures are consequences of the first.
             failure, place = min(failures, key=lambda pair: (pair[0].round, pair[1]))
             if isinstance(failure.cause, DivergenceError):
                 return failure.cause
@@ -376,13 +376,13 @@ class RemoteEngine:
         if not self.pids:
             why = ENDED if dead else str(trouble)
             return LostError(self._nodes(dead or self.lost), 0, f"their processes did not start: {why}")
-        # A node that is missing is waited for by neighbours who have run the round that it does not complete.
+        # Neighbours that wait for a missing node have run the round that it does not complete.
         current = max(self.rounds + 1, min((answer.round for answer in found.values()), default=0))
         if dead:
             cause = f"{self._named(dead)} ended without a word: {ENDED}{self._processes.keep_logs()}"
             return LostError(self._nodes(dead), current, cause)
         if trouble.late:
-            # One at work keeps the others waiting; one that says nothing may only be slow to answer.
+            # A busy process keeps the others waiting; a silent one may only be slow to answer.
             late = busy or self.lost
             doing = f", which is in {found[busy[0]].line}" if busy else ", which does not answer" if silent else ""
             return LostError(self._nodes(late), current, f"no word from {self._named(late)}{doing}")

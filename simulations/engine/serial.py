@@ -183,7 +183,7 @@ class SerialEngine:
             self.run(PRIMING)
 
     def run(self, rounds: int) -> None:
-        """Take every agent through ``rounds`` rounds; raises DivergenceError or EngineError when one fails."""
+        """Run ``rounds`` rounds of every agent; raises DivergenceError or EngineError if one fails."""
         with Named(self, working=True):
             self._rounds.run(rounds)
 
@@ -269,7 +269,7 @@ class Serial(Ranged):
     ranges: ClassVar = {"threads": Range("[1, inf)", "", "auto")}
 
     def kept(self) -> AbstractContextManager[None]:
-        """Keep nothing: starting takes no time."""
+        """Return a context that does nothing, since starting takes no time."""
         return nullcontext()
 
     def size(self, nodes: int) -> int:

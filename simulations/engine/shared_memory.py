@@ -1,8 +1,7 @@
 """The named semaphores that Ray leaves in shared memory for the channels of compiled graphs, and their removal.
 
-Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process of its own that made them. If
-a driver was killed, the next driver removes its semaphores and the folder of its Ray, which each driver notes in a
-file.
+Ray names them ``sem.hdr<process>-<time>`` and ``sem.obj<process>-<time>``, by the process that made them. If a driver
+was killed, the next driver removes its semaphores and the folder of its Ray, which each driver notes in a file.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ def made_by(processes: Collection[int]) -> list[Path]:
 
 
 def opened() -> list[Path]:
-    """List the semaphores that this process has open.
+    """List the semaphores opened by this process.
 
-    They are known by their files' numbers: a process that has made one maps it under another name, a temporary one.
+    They are identified by inode numbers, since the process that makes a semaphore maps it under a temporary name.
     """
     try:
         maps = Path("/proc/self/maps").read_text()
@@ -54,9 +53,9 @@ def opened() -> list[Path]:
 
 
 def remove(semaphores: Collection[Path]) -> None:
-    """Remove semaphores; processes that have them open are not disturbed."""
+    """Remove semaphores; processes that have opened them are not disturbed."""
     for path in semaphores:
-        with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
+        with suppress(FileNotFoundError, PermissionError):  # already removed, or owned by another user
             path.unlink()
 
 
@@ -75,7 +74,7 @@ class Notes:
         self._path: Path | None = None
 
     def note(self, processes: Collection[int], files: Path | None = None) -> None:
-        """Note that the semaphores of these processes, and a folder of files, are this driver's to remove."""
+        """Note that this driver must remove the semaphores of these processes, and a folder of files."""
         began = _began(os.getpid())
         if began is None or not self._ready():
             return
@@ -86,7 +85,7 @@ class Notes:
         unfinished.replace(self._path)
 
     def forget(self) -> None:
-        """Remove the note: nothing is left of its processes."""
+        """Remove the note, since nothing of its processes remains."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
@@ -107,7 +106,7 @@ class Notes:
             driver, _, began = path.name.partition("-")
             if driver.isdecimal() and began.isdecimal() and not _runs(int(driver), began):
                 lines: list[str] = []
-                with suppress(FileNotFoundError):  # another driver has cleared it up just now
+                with suppress(FileNotFoundError):  # another driver has just removed it
                     lines = path.read_text().splitlines()
                 processes, files, numbering = [*lines, "", "", ""][:3]
                 noted = [word.partition("-") for word in processes.split()]
@@ -115,7 +114,7 @@ class Notes:
                     yield path, {int(number): start for number, _, start in noted if number.isdecimal()}, files
 
     def _ready(self, make: bool = True) -> bool:
-        """Tell whether the folder is there and nobody else's, who could name processes that are not to be touched."""
+        """Tell whether the folder exists and belongs to this user only: others could name processes to be ended."""
         if make:
             self.folder.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -125,7 +124,7 @@ class Notes:
 
 
 def _numbering() -> str:
-    """Name the space in which processes have their numbers: a container has its own, and its processes are not here."""
+    """Return the name of the process namespace: a container has its own, and its processes are not visible here."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -133,7 +132,7 @@ def _numbering() -> str:
 
 
 def _runs(process: int, began: str) -> bool:
-    """Tell whether a process runs that began then, or at any time without one: process ids are used again."""
+    """Tell whether a process runs that started then, or at any time if unknown: process ids are used again."""
     now = _began(process)
     return now is not None and began in ("", str(now))
 
@@ -145,27 +144,26 @@ def _began(process: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])  # a zombie has nothing mapped
+    return None if fields[0] == "Z" else int(fields[19])  # a zombie has no mapped memory
 
 
 # The space of a compiled graph in /dev/shm, and whether it is free.
 #
-# The messages lie in Ray's object store, which Ray puts into another folder where /dev/shm is too small for it. The
-# named semaphores of its buffers cannot be elsewhere, and each takes a page: where one does not fit, Ray ends the
-# process.
+# The messages are in Ray's object store, which Ray puts into another folder if /dev/shm is too small. The named
+# semaphores of its buffers must be in /dev/shm, and each takes a page; if one does not fit, Ray ends the process.
 
 PER_BUFFER = 2
-"""Semaphores of a buffer."""
+"""Semaphores per buffer."""
 
 SPARE = 8
-"""Pages that stay free: a semaphore is made under another name first."""
+"""Pages that remain free, since a semaphore is first made under another name."""
 
 
 def semaphores_of(actors: int, levels: int, buffers: int) -> int:
-    """Return the semaphores of a compiled graph.
+    """Return the number of semaphores of a compiled graph.
 
-    Each actor has one channel for its messages of each round, and another one for its end. One further channel sends
-    the number of rounds to all actors.
+    Each actor has one channel for its messages of each round, and another for its end. One further channel sends the
+    number of rounds to all actors.
 
     Parameters
     ----------
@@ -174,7 +172,7 @@ def semaphores_of(actors: int, levels: int, buffers: int) -> int:
     levels : int
         Rounds in which messages cross in one execution; 0 without crossing messages.
     buffers : int
-        Of a channel.
+        The number of buffers of a channel.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The command by which a raylet starts a worker: it asks the fork server for one.
+"""The command with which a raylet starts a worker: it requests a worker from the fork server.
 
-This file runs as a script, and imports the standard library alone: that takes a fiftieth of a second.
+This file runs as a script, and imports only the standard library, which takes a fiftieth of a second.
 """
 
 import json
@@ -14,16 +14,16 @@ SERVER = "KERNELSWARM_FORK_SERVER"
 """The environment variable with the path of the fork server's socket."""
 
 RAYS_OWN = "KERNELSWARM_RAYS_OWN_LAUNCHER"
-"""That with the file that Ray runs in place of this one; it lies beside the worker's script."""
+"""The environment variable with the name of Ray's own launcher, which is in the folder of the worker's script."""
 
 CONTEXT, LANGUAGE = "--serialized-runtime-env-context=", "--language="
 """The arguments that Ray's own launcher reads and removes."""
 
 
 def main(arguments: list[str]) -> None:
-    """Fork a worker through the server; start one as Ray does without a server, or where a fork is not enough."""
+    """Fork a worker through the server; start one as Ray does if there is no server or a fork is not sufficient."""
     server = os.environ.get(SERVER, "")
-    if server and not Path(server).parent.is_dir():  # Ray has ended: its worker would make Ray's folders again
+    if server and not Path(server).parent.is_dir():  # Ray has ended: a worker would create its folders again
         return
     place = next(place for place, word in enumerate(arguments) if word.endswith(".py"))
     worker = [word for word in arguments[place:] if not word.startswith((CONTEXT, LANGUAGE))]
@@ -54,7 +54,7 @@ def forked(server: str, arguments: list[str]) -> bool:
 
 
 def plain(arguments: list[str]) -> bool:
-    """Tell whether these start a worker of Python without an environment of its own."""
+    """Tell whether the arguments start a Python worker without a separate environment."""
     contexts = [json.loads(word.removeprefix(CONTEXT) or "{}") for word in arguments if word.startswith(CONTEXT)]
     usual = {"py_executable": sys.executable}
     asked = [(key, value) for context in contexts for key, value in context.items() if value]

@@ -182,7 +182,7 @@ class _Curve:
 def closing(
     result: Result, moment: Moment, shown: Sequence[Moment], learned: Learned, stream: Reopened, dots: int
 ) -> Pixels | None:
-    """Return a last picture with the functions of some nodes, of one input or regions of two inputs, or None."""
+    """Return a last image with the functions of some nodes, of one input or regions of two inputs, or None."""
     classifies = style.task(result.config) == "classification"
     if not learned.nodes or learned.inputs != (2 if classifies else 1):
         return None
@@ -230,7 +230,7 @@ def _pixels(figure: Figure) -> Pixels:
 
 
 def _halves(figure: Figure, result: Result) -> tuple[SubFigure, SubFigure]:
-    """Divide a page into the network's half and the other one, under the run's title."""
+    """Divide a page into halves, the first for the network, under the run's title."""
     figure.suptitle(title(result))
     halves = figure.subfigures(1, 2, squeeze=False, width_ratios=[1.1, 1.0])
     return halves[0, 0], halves[0, 1]
@@ -289,7 +289,7 @@ def _freeze(axes: Axes) -> None:
 MOST = 60  # moments
 LARGEST = 5_000_000  # bytes of a GIF
 COLORS = 128  # of a GIF
-HOLD = 2.0  # seconds that the last pictures stand still
+HOLD = 2.0  # seconds for which the last images are shown
 
 
 def animate(result: Result, path: Path | str, seconds: float = 8.0, dots: int = 100) -> Path:
@@ -374,7 +374,7 @@ def _gif(frames: Sequence[Pixels], last: Pixels | None, path: Path, seconds: flo
 
     while True:
         shown = [*frames, *([] if last is None else [last])]
-        # One palette for all frames, or equal places would flicker; it is that of the first, middle and last ones.
+        # One palette for all frames, from the first, middle and last one; otherwise equal places would flicker.
         sample = np.concatenate([shown[place] for place in (0, len(shown) // 2, -1)])
         palette = Image.fromarray(sample).quantize(COLORS, dither=Image.Dither.NONE)
         images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in shown]

@@ -26,7 +26,7 @@ COLUMNS = ("risk", "error", "global_risk", "global_error", "model_order", "disag
 """The quantities plotted against samples, with one file each."""
 
 MARKERS = 8  # on each curve
-NAME = 36  # characters of a cell's name in a line beside its dots
+NAME = 36  # characters per line of a cell's name next to its dots
 
 
 def names(comparison: Comparison) -> list[str]:
@@ -443,8 +443,8 @@ def _mark(axes: Axes, low: float, high: float) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-ABREAST = 3  # of panels side by side
-CURVES = 12  # draws with a curve each; more have the figure over their values alone
+ABREAST = 3  # panels side by side
+CURVES = 12  # draws with a curve each; more draws have only the figure against their values
 
 
 def learning_curves(sheet: Sheet, comparison: Comparison) -> None:
@@ -552,11 +552,11 @@ def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: st
             bounds += curves(ax, panel, column, against)
             ax.set_title(sheet.panel_title(figure, ax.get_title(), side) if row == 0 or side != count else "")
         for ax in mine:
-            style.scale(ax, bounds)  # they share an axis, so that what all of them hold decides
+            style.scale(ax, bounds)  # by the values of all panels, which share an axis
             if against in ("scalars", "bytes"):
                 style.scale(ax, [np.concatenate(reach(panel)) for panel in found], axis="x")
                 style.units(ax, against)
-    if single or beside:  # also where a paper is so narrow that they stand below one another
+    if single or beside:  # also if panels are stacked on a narrow paper
         keep_outer_labels(axes, side)
     texts = (
         "horizontal: the last value of what sends nothing, or is measured once"

@@ -103,7 +103,7 @@ def disagreement(axes: Axes, result: Result, against: str = "samples") -> bool:
 
 
 def violation(axes: Axes, result: Result, against: str = "samples") -> bool:
-    """Draw ``sum_edges [sum_t (h - gamma)]_+`` (SURVEY eq. 21); False when the protocol has no constraints."""
+    """Draw ``sum_edges [sum_t (h - gamma)]_+`` (SURVEY eq. 21); returns False if the protocol has no constraints."""
     series = over_network(result, "violation", against)
     if series is None:
         return False
@@ -128,7 +128,7 @@ def duals(axes: Axes, result: Result, against: str = "samples") -> bool:
 
 
 def constraints(axes: Axes, result: Result, against: str = "samples") -> bool:
-    """Draw the constraint values h_ij beside their tolerances gamma_ij; False when the protocol has no tolerances."""
+    """Draw constraint values h_ij and their tolerances gamma_ij; returns False if the protocol has no tolerances."""
     values, tolerances = over_edges(result, "constraint", against), over_edges(result, "tolerance", against)
     if values is None or tolerances is None:
         return False
@@ -349,7 +349,7 @@ def _panels(sheet: Sheet, result: Result, name: str, panels: Sequence[Panel]) ->
     kept = _with_data(panels, result, sheet.drawing.against)
     if not kept:
         return False
-    # A page of one panel is as wide as one of two.
+    # A page with one panel has the width of a page with two.
     figure, axes, _ = sheet.grid(len(kept), columns=3, width=4.4 if len(panels) > 1 else 6.4, height=3.6)
     for ax, panel in zip(axes, kept, strict=True):
         panel(ax, result, sheet.drawing.against)
@@ -365,7 +365,7 @@ def _stacked(sheet: Sheet, result: Result, name: str, panels: Sequence[Panel]) -
     kept = _with_data(panels, result, against)
     if not kept or kept[-1] is not panels[-1]:
         return
-    if sheet.style.width is not None:  # legends beside the panels would leave them no room
+    if sheet.style.width is not None:  # legends next to the panels would leave them no room
         _panels(sheet, result, sheet.drawing.named(name), panels)
         return
     figure = sheet.figure(6.4, 1.1 + 2.5 * len(panels))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GRID = 400
 FAINT = 0.22  # of a band
-CURVES = 200  # of nodes; more would only cover one another
+CURVES = 200  # nodes; more curves would only cover each other
 
 T = TypeVar("T")
 
@@ -283,9 +283,9 @@ def class_entries(names: Sequence[str], marked: bool, known: bool) -> list[Line2
 
 # The figures of the learned functions: functions of one input, regions of two.
 
-PANELS = 12  # nodes shown one by one at most
+PANELS = 12  # maximum number of nodes in separate panels
 REGIONS = 6
-COLUMNS = 3  # of panels side by side
+COLUMNS = 3  # panels side by side
 
 
 def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:

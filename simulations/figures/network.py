@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 Edge = tuple[int, int]
 SIDE = 270.0  # points, of the square that the network is drawn into
-LABELLED = 60  # nodes; more labels than these would cover one another
-FITTING = 4  # characters of a node's name; longer names stand below the node
+LABELLED = 60  # nodes; more labels would overlap
+FITTING = 4  # characters of a node's name; longer names are below the node
 MOST = 20  # characters of a name that are shown
 BESIDE = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # edges run under names below nodes
 CROWD = 400  # nodes; more of them are small dots without rims, or they would cover the page
-THREADS = 400  # edges; more are thinner and let one another through
-DRAWN = 4000  # edges at most; of more, an even selection is drawn
+THREADS = 400  # edges; more are thinner and more transparent
+DRAWN = 4000  # maximum number of edges; of more, evenly spaced ones are drawn
 
 
 def final_risks(result: Result) -> dict[int, float]:
@@ -76,8 +76,8 @@ def delivered_shares(result: Result) -> dict[Edge, float]:
 
 
 def share_delivered(edges: Table) -> Array:
-    """Return delivered / (delivered + lost + late) for each row of the edges' table; NaN where no message's fate is
-    known.
+    """Return delivered / (delivered + lost + late) for each row of the edges' table; NaN without messages of known
+    fate.
     """
     arrived = np.asarray(edges["delivered"], dtype=np.float64)
     known = arrived + np.asarray(edges["lost"]) + np.asarray(edges["late"])
@@ -303,7 +303,7 @@ def scale(values: Collection[float]) -> Normalize | None:
     low, high = float(numbers.min()), float(numbers.max())
     if low > 0 and style.spans_decades([numbers]):
         return LogNorm(low, high)
-    if low == high:  # the scale of one colour needs an extent too
+    if low == high:  # the scale of a single colour also needs an extent
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
     return Normalize(low, high)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CURVE = 400  # points of a curve
 SIDE = 160  # points along each side of a plane
 MOST = 5000  # samples that are drawn; a million dots would be one grey area, and a PDF of 15 MB
-FADED = 0.9  # of a surface, where nothing is known
+FADED = 0.9  # the fading of a surface without information
 
 
 def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: Any = None) -> None:
@@ -48,7 +48,7 @@ def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: 
     points : array of shape (n, p) or frame, optional
         Samples.
     targets : array of shape (n,) or (n, C), optional
-        Their targets: numbers, drawn over one input, or labels.
+        The samples' targets: numbers, plotted over one input, or labels.
 
     Raises
     ------
@@ -256,7 +256,7 @@ class Picture(Figure):
 
 
 def picture(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
-    """Make a figure of a size in inches, with one pair of axes."""
+    """Make a figure with the given size in inches and one pair of axes."""
     figure = Picture(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -280,7 +280,7 @@ FEWEST = 2
 
 
 class ResultPlots:
-    """The figures of a run, one method each; ``result.plot`` is one of these.
+    """The figures of a run, one method each; available as ``result.plot``.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ class ResultPlots:
         Raises
         ------
         InputError
-            The run has not measured it.
+            The run has no measurements of it.
         """
         return self._curve(ax, "risk", lambda axes, result: curves.own_and_pooled(axes, result, "risk"))
 
@@ -324,7 +324,7 @@ class ResultPlots:
         return self._curve(ax, "model order", curves.model_order)
 
     def disagreement(self, ax: Axes | None = None) -> Figure:
-        """Draw how far neighbours' functions are apart against samples, as :meth:`risk`."""
+        """Draw the disagreement of neighbours' functions against samples, as :meth:`risk`."""
         return self._curve(ax, "disagreement", curves.disagreement, banded=False)
 
     def violation(self, ax: Axes | None = None) -> Figure:
@@ -336,7 +336,7 @@ class ResultPlots:
         return self._curve(ax, "dual variables", curves.duals)
 
     def constraints(self, ax: Axes | None = None) -> Figure:
-        """Draw neighbours' differences beside their tolerances against samples, as :meth:`risk`."""
+        """Draw neighbours' differences and their tolerances against samples, as :meth:`risk`."""
         return self._curve(ax, "constraints", curves.constraints)
 
     def network(self, ax: Axes | None = None) -> Figure:
@@ -349,7 +349,7 @@ class ResultPlots:
         return self._drawn(ax, "network", drawn, (7.0, 5.0))
 
     def functions(self, ax: Axes | None = None) -> Figure:
-        """Draw the nodes' functions of one input, and the truth where all share one that is known, as :meth:`risk`."""
+        """Draw the nodes' functions of one input, and their common truth if it is known, as :meth:`risk`."""
         result = self._result
         learned = rebuild(result)
         if learned.inputs != 1 or learned.outputs != 1:
@@ -409,7 +409,7 @@ class ResultPlots:
 
 
 class ComparisonPlots:
-    """The figures of a comparison, one method each; ``comparison.plot`` is one of these.
+    """The figures of a comparison, one method each; available as ``comparison.plot``.
 
     Parameters
     ----------
@@ -433,20 +433,20 @@ class ComparisonPlots:
         return self.curve("model_order", ax=ax)
 
     def disagreement(self, ax: Axes | None = None) -> Figure:
-        """Draw how far neighbours' functions are apart against samples, as :meth:`curve`."""
+        """Draw the disagreement of neighbours' functions against samples, as :meth:`curve`."""
         return self.curve("disagreement", ax=ax)
 
     def curve(self, column: str, against: str = "samples", ax: Axes | None = None) -> Figure:
-        """Draw the mean over seeds of each row in a band of one standard deviation, a panel for each circumstance.
+        """Draw each row's mean over seeds with a band of one standard deviation, with one panel per circumstance.
 
         Parameters
         ----------
         column : str
             A column of ``network.parquet``.
         against : {"samples", "rounds", "scalars", "bytes"}
-            The horizontal axis.
+            The x-axis.
         ax : matplotlib Axes, optional
-            Where to draw a comparison of one panel; in a figure of its own when left out.
+            The axes for a comparison with one panel; by default, a new figure.
 
         Returns
         -------
@@ -456,7 +456,7 @@ class ComparisonPlots:
         Raises
         ------
         InputError
-            No run has measured it, or ``ax`` is to hold several panels.
+            No run has measurements of it, or there are several panels for ``ax``.
         """
         refuse_unknown([column], [run.network for run in self._comparison.runs])
         Drawing(against=against)
@@ -476,7 +476,7 @@ class ComparisonPlots:
         return self._drawn(ax, draw, len(panels), 3.6)
 
     def final(self, column: str = "risk", ax: Axes | None = None) -> Figure:
-        """Draw the last values of a quantity, a line for each row, as :meth:`curve`."""
+        """Draw the last values of a quantity, with one line for each row, as :meth:`curve`."""
         known = cells.measured(self._comparison)
         if column not in known:
             raise InputError(
@@ -506,7 +506,7 @@ class ComparisonPlots:
 
 
 def model_plot(model: Model, ax: Axes | None = None, points: Points | None = None, targets: Any = None) -> Figure:
-    """Draw a model of one or two inputs, as `plot_model` does; returns the figure drawn into."""
+    """Draw a model of one or two inputs, like `plot_model`; returns the figure of the axes."""
     if ax is not None:
         figure = figure_of(ax)
         plot_model(model, ax, points, targets)

@@ -1,4 +1,4 @@
-"""The sheet of figures: a page for the screen or for a paper, its sizes and its files."""
+"""The sheet of figures: a page for the screen or for a paper, with its sizes and files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 FORMATS = ("png", "pdf", "svg")
 
 TEXT: dict[Any, Any] = {
-    "pdf.fonttype": 42,  # TrueType: letters stay letters, which publishers ask for; Type 3 are drawings of them
+    "pdf.fonttype": 42,  # TrueType: letters remain text, as publishers require; Type 3 fonts are drawings
     "svg.fonttype": "none",
-    "svg.hashsalt": "kernelswarm",  # or the names inside a file would be drawn anew for each
+    "svg.hashsalt": "kernelswarm",  # otherwise the names inside a file would differ at each writing
 }
 
 UNSAID: dict[str, dict[Any, Any]] = {
@@ -32,7 +32,7 @@ UNSAID: dict[str, dict[Any, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "svg": {"Date": None, "Creator": None},
 }
-"""The metadata that matplotlib would write beside the figure: versions and dates."""
+"""The metadata that matplotlib would add to the figure: versions and dates."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Style:
     width : float, optional
         Inches of a whole figure, or None for the width of its panels.
     titles : bool
-        Whether a figure has a title. In a paper its caption serves as one.
+        Whether a figure has a title. In a paper its caption replaces the title.
     text : float
-        The size of text relative to that on the screen.
+        The size of text relative to the screen.
     letters : int
-        Characters of a legend in an inch.
+        Characters per inch in a legend.
     rc : dict
         Settings that differ from ``style.RC``.
     """
@@ -64,7 +64,7 @@ PRINT: dict[Any, Any] = {
     "axes.labelsize": 8,
     "axes.linewidth": 0.6,
     "axes.titlesize": 8,
-    "font.family": "STIXGeneral",  # Times-like; comes with matplotlib too
+    "font.family": "STIXGeneral",  # similar to Times; included in matplotlib
     "font.size": 8,
     "grid.linewidth": 0.4,
     "legend.columnspacing": 1.2,
@@ -86,12 +86,12 @@ STYLES: dict[str, Style] = {
     "paper": Style(width=3.5, titles=False, text=0.75, letters=20, rc=PRINT),
     "two_column": Style(width=7.16, titles=False, text=0.75, letters=20, rc=PRINT),
 }
-"""``paper`` is as wide as one column of a page with two columns (IEEE: 88.9 mm), ``two_column`` as both (182 mm)."""
+"""``paper`` has the width of one column of a page with two columns (IEEE: 88.9 mm), ``two_column`` of both (182 mm)."""
 
-LEAST = 0.5  # of the width that a panel asks for on the screen: narrower ones are not put side by side
+LEAST = 0.5  # minimum share of a panel's width on the screen: narrower panels are not put side by side
 LINE = 0.2  # inches, of a legend on the screen
 PAGE = 9.0  # inches, of a paper's page
-HIGH = 22  # characters of a vertical axis's name in a line, in print
+HIGH = 22  # characters per line of a y-axis's name, in print
 
 T = TypeVar("T")
 
@@ -103,11 +103,11 @@ class Drawing:
     Parameters
     ----------
     formats : tuple of str
-        Of ``FORMATS``; each figure is written in each.
+        Some of ``FORMATS``; each figure is written in each format.
     style : str
-        Of ``STYLES``.
+        One of ``STYLES``.
     columns : tuple of str
-        The measured columns that are drawn as the panels of one figure; empty for all the usual figures.
+        The measured columns that are plotted as panels of one figure; empty for the usual figures.
     against : str
         The x-axis, a key of ``AGAINST``.
     """
@@ -229,7 +229,7 @@ class Sheet:
         width, height : float
             The wanted size of a panel, in inches on the screen.
         margin : float
-            Inches beside all panels.
+            Inches around all panels.
         share : bool, "row" or "column"
             Shared axes of the panels. True: both axes; "row": the x-axis, and the y-axis within rows; "column": the
             x-axis within columns.
@@ -271,7 +271,7 @@ class Sheet:
             self._titles[figure] = "; ".join(line for line in text.split("\n") if line)
 
     def legend(self, figure: Figure, entries: dict[str, Any]) -> None:
-        """Put one legend for all panels under them, in as many columns as fit."""
+        """Put one legend below all panels, in as many columns as fit."""
         if not entries:
             return
         wide = figure.get_figwidth()
@@ -280,8 +280,8 @@ class Sheet:
         longest = max(len(line) for label in entries for line in label.split("\n"))
         columns = max(1, int(wide * self.style.letters) // (longest + 8))
         lines = sum(label.count("\n") + 1 for label in entries) / columns
-        kept = 3 if self.style.width is None else 0  # lines for which there is room already
-        # At the cost of no panel.
+        kept = 3 if self.style.width is None else 0  # lines for which there is already room
+        # The panels keep their height.
         figure.set_figheight(figure.get_figheight() + LINE * self.style.text * max(0.0, lines - kept))
         figure.legend(
             list(entries.values()), list(entries), loc="outside lower center", ncols=min(len(entries), columns)
@@ -303,7 +303,7 @@ class Sheet:
         return max(1, min(most, int((self.style.width - beside) / (LEAST * width))))
 
     def panel_title(self, figure: Figure, text: str, columns: int) -> str:
-        """Return a panel's title in lines that are not wider than a panel."""
+        """Return a panel's title in lines not wider than a panel."""
         return style.wrapped(text, int(TITLE * self.style.letters / 13 * figure.get_figwidth() / columns))
 
     def save(self, figure: Figure, name: str) -> None:
@@ -318,7 +318,7 @@ class Sheet:
             self._captions[name] = self._titles.pop(figure)
 
     def finished(self) -> list[Path]:
-        """Write the captions of a paper's figures, if there are any, and return all files."""
+        """Write the captions of a paper's figures, if any, and return all files."""
         letters.warn(self._boxes)
         if self._captions:
             path = self.folder / "captions.txt"
@@ -328,7 +328,7 @@ class Sheet:
         return self.written
 
     def _earlier(self, path: Path) -> dict[str, str]:
-        """Return the captions of the figures that are in the folder from before, by their names."""
+        """Return the captions of earlier figures in the folder, by their names."""
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = dict(line.split(": ", 1) for line in lines if ": " in line)
         drawn = {file.stem for file in self.folder.iterdir()} if found else set()
@@ -341,7 +341,7 @@ TITLE = 12  # characters in an inch of a title on the screen
 
 @contextmanager
 def look(drawn: str = "screen") -> Iterator[None]:
-    """The project's style whatever the user's matplotlibrc says, so that a run draws the same picture everywhere."""
+    """Use the project's style in place of the user's matplotlibrc, so that a run gives the same figure everywhere."""
     import matplotlib.pyplot as plt
 
     with plt.rc_context():
@@ -352,7 +352,7 @@ def look(drawn: str = "screen") -> Iterator[None]:
 
 
 def keep_outer_labels(axes: Sequence[Axes], columns: int) -> None:
-    """Leave the names of the axes at the left and lower edge of a grid of panels only."""
+    """Keep the names of the axes only at the left and lower edge of a grid of panels."""
     for place, ax in enumerate(axes):
         if place + columns < len(axes):
             ax.set_xlabel("")
@@ -372,12 +372,12 @@ def legend_entries(axes: Sequence[Axes]) -> dict[str, Any]:
 def save(figure: Figure, path: Path) -> Path:
     """Write the figure in the format of the path's ending, under a temporary name, and rename it.
 
-    Neither software version nor date goes into the file, so that equal figures are equal files.
+    The file has neither software version nor date, so equal figures are equal files.
 
     Raises
     ------
     SimulationError
-        The disk is full or the place may not be written; nothing of the file is left behind.
+        The disk is full or the folder is not writable; no part of the file remains.
     """
     import matplotlib
 

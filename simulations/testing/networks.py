@@ -242,7 +242,7 @@ def _engine(description: Experiment, blocks: list[list[int]] | None, plain: bool
     return SerialEngine(cut), network.source
 
 
-# The contract of a backend: whatever runs the agents, the same bits come out.
+# The contract of a backend: the same bits as the other backends.
 
 PROTOCOL = {"name": "proximity", "form": "symmetric", "step": "implicit"}
 COLUMNS = ("risk", "global_risk", "model_order", "compression_error")
@@ -261,7 +261,7 @@ def check_backend(backend: Any) -> None:
     AssertionError
         A property does not hold; the message names it.
     InputError
-        It is no backend.
+        The part is not a backend.
     """
     with checked("backend", backend):
         description = small_network(LEARNER, PROTOCOL, "sine_regression")
