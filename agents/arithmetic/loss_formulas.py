@@ -53,7 +53,7 @@ def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slo
 
 @njit_no_refcount
 def huber_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
-    """Evaluate the sum over c of r^2 / 2 if |r| <= threshold, else threshold (|r| - threshold / 2)."""
+    """Evaluate the sum over c of ``r^2 / 2`` if ``|r| <= threshold``, else ``threshold (|r| - threshold / 2)``."""
     threshold = numbers[0]
     for i in range(predictions.shape[0]):
         total = 0.0

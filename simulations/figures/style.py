@@ -1,4 +1,4 @@
-"""The look all figures share: colours a colour-blind reader tells apart, and the words and scales of the axes."""
+"""The common style of all figures: colours that colour-blind readers can distinguish, names and scales of axes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
 
 
-# Okabe and Ito (2008), and of Tol's colours two dark ones; yellow is the last, since a white page swallows it.
+# Okabe and Ito (2008), and two dark colours of Tol; yellow is last, since it is hardly visible on white.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, YELLOW = (
     "#000000",
     "#E69F00",
@@ -52,7 +52,7 @@ PROTOCOLS: dict[str, tuple[str, Any, str]] = {
 OTHER_COLORS = (VERMILLION, SKY, INDIGO, WINE)  # grey is pooled data
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = "o^svDPX<>*"
-SWEEP = 5  # curves of one protocol; of more the shades say in which order they are
+SWEEP = 5  # curves of one protocol; with more, shades show their order
 
 RC: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -64,7 +64,7 @@ RC: dict[Any, Any] = {
     "axes.titlesize": 10,
     "figure.dpi": 150,
     "figure.titlesize": 11,
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so the same pixels on every machine
+    "font.family": "DejaVu Sans",  # included in matplotlib, so the same pixels on every machine
     "font.size": 9,
     "grid.alpha": 0.35,
     "grid.linewidth": 0.6,
@@ -85,7 +85,7 @@ class Stroke:
 
 
 def protocol_color(name: str, others: Sequence[str] = ()) -> str:
-    """Return the colour of protocol ``name``; unknown ones take theirs by their place in ``others``, sorted."""
+    """Return the colour of protocol ``name``; unknown ones have colours by their place in ``others``, sorted."""
     if name in PROTOCOLS:
         return PROTOCOLS[name][0]
     strangers = sorted({*others, name} - set(PROTOCOLS))
@@ -93,11 +93,11 @@ def protocol_color(name: str, others: Sequence[str] = ()) -> str:
 
 
 def strokes(protocols: Sequence[str]) -> list[Stroke]:
-    """Return one stroke per curve, given the protocol behind each.
+    """Return one stroke per curve, given the protocol of each curve.
 
     Curves of different protocols differ in colour, dashes and marker. Curves of the same protocol have shades of its
-    colour, and differ in dashes and marker; many of them go from dark to light in their order, as a sweep does.
-    As long as there are enough markers no two curves share one, for readers to whom two colours look alike.
+    colour, and differ in dashes and marker; for many curves, as in a sweep, shades go from dark to light in order.
+    While there are enough markers, no two curves share one, for readers who cannot distinguish some colours.
     """
     drawn: list[Stroke] = []
     single = {PROTOCOLS[name][2] for name in PROTOCOLS if protocols.count(name) == 1}
@@ -139,7 +139,7 @@ def darker(color: str, share: float) -> tuple[float, float, float]:
 
 
 def spans_decades(values: Iterable[Array], decades: float = 1.5) -> bool:
-    """Tell whether the values are positive, but for a few zeros, and spread over ``decades`` powers of ten."""
+    """Tell whether the values are positive, except for a few zeros, and span ``decades`` powers of ten."""
     together = np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values] or [np.zeros(0)])
     together = together[np.isfinite(together)]
     positive = together[together > 0]
@@ -149,7 +149,7 @@ def spans_decades(values: Iterable[Array], decades: float = 1.5) -> bool:
 
 
 def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
-    """Make an axis logarithmic if its values span decades, and start it at zero if they begin close to zero."""
+    """Make an axis logarithmic if its values span decades, and start it at zero if they start close to zero."""
     listed = [np.ravel(np.asarray(v, dtype=float)) for v in values]
     if spans_decades(listed):
         axes.set_yscale("log", nonpositive="mask") if axis == "y" else axes.set_xscale("log", nonpositive="mask")
@@ -157,7 +157,7 @@ def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
     finite = np.concatenate([*listed, np.zeros(0)])
     finite = finite[np.isfinite(finite)]
     if len(finite) and finite.min() >= 0 and finite.min() <= 0.5 * finite.max():
-        limits = (0.0, None) if finite.max() > 0.0 else (-0.05, 1.0)  # zeros are seen beside an axis, not on it
+        limits = (0.0, None) if finite.max() > 0.0 else (-0.05, 1.0)  # zeros are visible only off the axis
         axes.set_ylim(*limits) if axis == "y" else axes.set_xlim(*limits)
 
 
@@ -175,7 +175,7 @@ def units(axes: Axes, against: str) -> None:
 
 
 def ticks(bar: Colorbar) -> None:
-    """Mark a logarithmic colour bar at 1, 2 and 5 times the powers of ten, in numbers that leave one another room."""
+    """Mark a logarithmic colour bar at the powers of ten, and at 2 and 5 times the powers if there is room."""
     from matplotlib.colors import LogNorm
 
     if not isinstance(bar.norm, LogNorm) or bar.norm.vmin is None or bar.norm.vmax is None:
@@ -200,7 +200,7 @@ def readable(value: float) -> str:
 
 
 def short(name: object, most: int = 32) -> str:
-    """Return a name of the user's on one line of at most ``most`` characters.
+    """Return a user's name on one line of at most ``most`` characters.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def literal(text: str) -> str:
 
 
 def distinct(names: Iterable[object], most: int = 32) -> list[str]:
-    """Shorten names as `short`, but keep them distinct.
+    """Shorten names like `short`, but keep them distinct.
 
     If shortened names are equal, their common beginning is removed, or they are cut in the middle.
 
@@ -233,7 +233,7 @@ def distinct(names: Iterable[object], most: int = 32) -> list[str]:
     ['…1', '…2']
     """
     texts = [short(name, sys.maxsize) for name in names]
-    first, last = min(texts, default=""), max(texts, default="")  # what these begin with alike, all do
+    first, last = min(texts, default=""), max(texts, default="")  # their common beginning is common to all
     differ = (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
     start = first.rfind(" ", 0, next(differ, 0)) + 1
     head, tail = (most - 1) // 2, most // 2
@@ -259,7 +259,7 @@ def without_formulas(figure: Figure) -> None:
     for text in figure.findobj(Text):
         if text not in numbers:
             text.set_parse_math(False)
-            text.set_text(text.get_text().replace(r"\$", "$"))  # what `literal` has written
+            text.set_text(text.get_text().replace(r"\$", "$"))  # undoes `literal`
 
 
 def fit_name(axes: Axes) -> None:
@@ -271,9 +271,9 @@ def fit_name(axes: Axes) -> None:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Break a long text into lines of at most ``width`` characters, between words where there are any.
+    """Break a long text into lines of at most ``width`` characters, at spaces if possible.
 
-    A key stays beside its value where both fit into a line: ``penalty = 0.1``.
+    A key and its value remain on one line if they fit: ``penalty = 0.1``.
     """
     whole = re.sub(r" = (?=\S)", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}", text)
     longest = max(map(len, whole.split(" ")), default=0)
@@ -288,7 +288,7 @@ def task(config: dict[str, Any]) -> str:
 
     try:
         loss: Loss = build("loss", config.get("learner", {}).get("loss", "squared"), "learner.loss")
-    except InputError:  # a module that is gone, or one that is not to be imported
+    except InputError:  # a module that is missing, or must not be imported
         return "regression"
     return "regression" if loss.task == "regression" else "classification"
 
@@ -301,7 +301,7 @@ def loss_name(config: dict[str, Any]) -> str:
 
 
 def column_label(column: str, config: dict[str, Any], facts: Mapping[str, Any] | None = None) -> str:
-    """Return the label of an axis for a measured column, with its unit, which the ``facts`` of a summary may give."""
+    """Return the label of an axis for a measured column, with its unit, which may be in a summary's ``facts``."""
     unit = unit_of(config, facts)
     error = "fraction misclassified" if task(config) == "classification" else "mean square error"
     loss = f"{loss_name(config)} loss"
@@ -338,7 +338,7 @@ def column_label(column: str, config: dict[str, Any], facts: Mapping[str, Any] |
 
 
 def called(table: Any) -> str:
-    """Return the name in titles of a part, from its table or name: one from a file by the file's name.
+    """Return the name in titles of a part, from its table or name; for data from a file, the file's name.
 
     Examples
     --------
