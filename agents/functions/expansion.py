@@ -277,7 +277,7 @@ class InformedExpansion(Expansion):
 
 @cached_njit
 def information_in(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> Information:
-    """Return R, Q and the noise in the storage of an expansion, where they follow the arrays of `tables`."""
+    """Return R, Q and the noise in the storage of an expansion, in which they follow the arrays of `tables`."""
     root = length_of(capacity, inputs, outputs)
     moments = root + capacity * capacity
     return Information(

@@ -92,7 +92,7 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
 
 
 def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: bool = False) -> Kinds:
-    """Return the functions and numbers of the different learners, with ``certain`` for sent variances."""
+    """Return the functions and numbers of the different learners; ``certain`` tells whether variances are sent."""
     places: dict[int, int] = {}
     first: list[int] = []
     for i, form in enumerate(forms):
@@ -248,7 +248,7 @@ def look_at(
         form, agent, counts = forms[i], agents[i], states.counts[i]
         state = agent.state
         form.sync(state, counts, 0)
-        form.maintain(state)  # calls the kernel, which may raise: the error's node is "agent" on the stack
+        form.maintain(state)  # calls the kernel, which may raise: the node is found as "agent" on the stack
         capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else int(taken[i] + reserves[i])
         known = form.counts(state, capacity, int(taken[i]))
         counts[: len(known)] = known
@@ -262,9 +262,9 @@ def sizes_ahead(
     samples: Integers | None = None,
     by_rounds: bool = False,
 ) -> Array:
-    """Return the sizes of ``steps`` steps, (V, steps, k). ``stepped``, (V,) or an integer, are last steps not yet
-    counted by the states; ``samples`` (T, V), if given, are all points of the steps. The memory is ordered by nodes, or
-    with ``by_rounds`` by rounds."""
+    """Return the sizes of ``steps`` steps, (V, steps, k). ``stepped``, (V,) or one number, counts the last steps that
+    the states do not include yet; ``samples`` (T, V), if given, are all points of the steps. The memory is ordered by
+    nodes, or with ``by_rounds`` by rounds."""
     known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
     each: list[Array] = []
     before = [stepped] * len(agents) if isinstance(stepped, int) else stepped.tolist()

@@ -210,7 +210,7 @@ def _follow(
 # 1 / (1 + a / (1 + a)) of a step, and of 1 / (1 + a) with full weights.
 #
 # The mean of all u_i does not change only by the nodes' own errors, since one end of an edge may receive while the
-# other does not. d_i does, whatever is received: a node's own share outside differs from 1 - level by
+# other does not. d_i does, independently of messages: a node's own share outside differs from 1 - level by
 # ``d_T / (g T / 10)``. A node that has never received from a neighbour has its own band.
 
 

@@ -88,8 +88,8 @@ def take_up(i: int, now: int, network: Network, own: Own, exchange: LossyExchang
 
 @force_inline
 def draw_next(i: int, now: int, network: Network, own: Own, exchange: LossyExchange, ahead: Laid) -> None:
-    """Keep node i's values, draw the next samples, insert them into its buffer as they are sent, and draw the replayed
-    points."""
+    """Keep node i's values, draw the next samples, insert them into its buffer with the noise of sent points, and draw
+    the replayed points."""
     _, kept, counts, terms = exchange
     _, memory, room, _ = kept.points.shape
     cursor, at, taken, links = counts.cursor[i], now % memory, kept.own_sent[i], network.links

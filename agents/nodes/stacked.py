@@ -30,11 +30,11 @@ BYTES = 8.0
 class StackedAgent(Node):
     """A node whose copies learn from the same samples, each as it would alone.
 
-    In a round the node first updates the copies' weights from their predictions at its samples, and then each copy
-    takes its step. A message holds the points once, the values of all communicating copies, and the logarithms of the
-    copies' shares. Link conditions are the same for all copies. For each neighbour the node keeps the newest received
-    mixture weights, of any age; neighbours that it does not ask have none. A sleeping node does nothing. Rounds run in
-    arrays (:class:`~kernelswarm.agents.nodes.stacked_population.StackedPopulation`).
+    In a round the node first updates its mixture weights from the copies' predictions at its samples, and then each
+    copy takes its step. A message holds the points once, the values of all communicating copies, and the logarithms of
+    the copies' shares. Link conditions are the same for all copies. For each neighbour the node keeps the newest
+    received mixture weights, of any age; neighbours that it does not ask have none. A sleeping node does nothing.
+    Rounds run in arrays (:class:`~kernelswarm.agents.nodes.stacked_population.StackedPopulation`).
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Comparison:
         self._labels, self._edges = labels, edges[self.inside]
         self._compared, self._forgotten = by_turn(of_edges, count), by_turn(last, count)
         self.values: dict[int, Array] = {}
-        """The kept values of nodes, (n, C) by label; at the end, of those with neighbours in other blocks."""
+        """The kept values of nodes, (n, C) by label; at the end, of the nodes with neighbours in other blocks."""
         self.squares: Array = np.zeros(len(ends))
         """The result of :func:`squares_between` for each edge inside the block, once both ends have been evaluated."""
 

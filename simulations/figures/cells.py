@@ -186,7 +186,7 @@ def curves(axes: Axes, panel: Panel, column: str, against: str = "samples") -> l
             linestyle=stroke.dash,
             marker=stroke.marker,
             markersize=0.75 * matplotlib.rcParams["lines.markersize"],
-            markevery=(place * step // max(len(panel.curves), 1), step),  # side by side where curves coincide
+            markevery=(place * step // max(len(panel.curves), 1), step),  # next to each other on equal curves
             label=curve.label,
         )
     ceiling = 2.0 * max((float(bound.max()) for bound in bounds), default=np.inf)

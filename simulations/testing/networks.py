@@ -194,7 +194,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
         again = open_network(description).experiment
         found, fitted_again = ((each.learner, each.protocol) for each in (network.experiment, again))
         require(found == fitted_again, part, "the same data give the same numbers in place of words")
-    description, places = network.experiment, range(len(network.plans))  # in numbers: each run would fit words anew
+    description, places = network.experiment, range(len(network.plans))  # with numbers: each run would fit words again
     wanted, halves = _ran(description), [list(places[::2]), list(places[1::2])]
     for sentence, other in (
         ("compiled functions have the bits of the methods of the same part", _ran(description, plain=True)),
