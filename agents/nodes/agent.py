@@ -124,7 +124,7 @@ REMEMBERED = "lossy.drawn", "lossy.predicted", "lossy.last_sent"
 
 
 class LossyAgent(Agent):
-    """A node with unreliable links or an own clock.
+    """A node with unreliable links or with its own clock.
 
     It learns like :class:`Agent` while every message arrives in time. If a message is missing, its edge is left out of
     the round's step, or the last message is used again. A late message couples the two functions at the points that it

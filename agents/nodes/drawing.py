@@ -217,7 +217,7 @@ def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Intege
 
 
 def put_back(agent: Node, points: Array, targets: Array) -> None:
-    """Return samples that were drawn too early, (n, p) and (n, q), to the front of a node's source."""
+    """Put samples that were drawn too early, (n, p) and (n, q), back at the front of a node's source."""
     while isinstance(agent.source, Ahead):  # at most one such source remains, however often samples are put back
         left = agent.source.left
         if len(left[0]):

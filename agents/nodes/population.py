@@ -81,7 +81,7 @@ class Population:
     answers = True
     """Whether nodes answer each neighbour individually."""
     _at_first, _growth = FIRST_POINTS, 3
-    """Minimum room of a state, in points in addition to a step's, and the room of grown states in halves of order."""
+    """Minimum room of a state, in points in addition to a step's; room of grown states, in halves of their order."""
     completed = 0
     """The rounds completed by the last call of :meth:`run`, even if it raised."""
     predicted: Array
@@ -554,7 +554,7 @@ class LossyPopulation(Population):
         self._counts.constraint_rounds[:] = 0
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Store the content of all arrays in the agents, after :meth:`sync`; returns the samples drawn ahead."""
+        """Store the content of all arrays in the agents, after :meth:`sync`; returns samples drawn ahead, by agent."""
         kept, memory = self._kept, self._kept.points.shape[1]
         self._messages.hand_back(self.now)
         for i, agent in enumerate(self.agents):

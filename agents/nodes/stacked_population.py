@@ -199,7 +199,7 @@ class StackedPopulation:
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Store the content of all arrays in the nodes, after :meth:`sync`; returns the samples drawn ahead."""
+        """Store the content of all arrays in the nodes, after :meth:`sync`; returns samples drawn ahead, by node."""
         drawn = [each.scatter() for each in self.populations]
         self._messages.hand_back(self.now)
         for agent in self.agents:

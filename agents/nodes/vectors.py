@@ -205,7 +205,7 @@ class VectorNode(Node):
 
 
 class LossyVectorNode(VectorNode):
-    """A node that exchanges vectors on unreliable links or with an own clock.
+    """A node that exchanges vectors on unreliable links or with its own clock.
 
     It behaves like :class:`VectorNode` while every vector arrives in time. From each neighbour it uses the newest
     arrived vector; without a new one, the edge has no weight in the round, or, with ``on_missing = "repeat"``, that
