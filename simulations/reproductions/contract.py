@@ -303,7 +303,7 @@ def _in_numbers(axis: Axis) -> None:
 
 def drawn(
     panels: Sequence[Panel],
-    size: tuple[float, float],
+    size: Sequence[float],
     columns: int = 0,
     below: int = 0,
     heading: str = "",
@@ -312,12 +312,17 @@ def drawn(
 ) -> Figure:
     """Draw panels in rows of so many, all in one row when left out.
 
-    ``below`` is the number of columns of a legend under them: of the first panel's curves, or of all with other labels.
+    ``size`` is that of the figure, or of a panel with what stands above and below all, in inches. ``below`` is
+    the number of columns of a legend under them: of the first panel's curves, or of all with other labels.
     """
     from matplotlib.figure import Figure
 
-    figure, columns = Figure(figsize=size, layout="constrained"), columns or len(panels)
-    places = figure.subplots(-(-len(panels) // columns), columns, squeeze=False, **subplots).ravel()
+    columns = columns or len(panels)
+    rows = -(-len(panels) // columns)
+    width, height, *more = size
+    whole = (width * columns, height * rows + more[0]) if more else (width, height)
+    figure = Figure(figsize=whole, layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False, **subplots).ravel()
     for place in places[len(panels) :]:
         place.remove()
     for place, panel in zip(places, panels, strict=False):

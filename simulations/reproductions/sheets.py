@@ -11,9 +11,10 @@ import math
 import string
 import tomllib
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.arrays import Array
+from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import (
@@ -95,6 +97,24 @@ def rows(name: str, part: str = "") -> tuple[Row, ...]:
     )
 
 
+def combined(
+    words: str, axes: Mapping[str, Iterable[Any]], keys: Mapping[str, Any], base: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the experiments of a grid, which every combination of its axes' values makes of a base, by their words.
+
+    An axis has one of the experiment's keys, or for each of its values several keys with what they become.
+    """
+    found = {}
+    for values in product(*axes.values()):
+        at, table = dict(zip(axes, values, strict=True)), dict(base)
+        for axis in filter(at.__contains__, keys):
+            key, value = keys[axis], at[axis]
+            for place, entry in ({key: value} if isinstance(key, str) else key[str(value)]).items():
+                table = changed(table, place, entry)
+        found[words.format(**at)] = table
+    return found
+
+
 class Words(string.Formatter):
     """Formats of numbers and of arrays, (draws, n) by the means over the draws."""
 
@@ -161,8 +181,13 @@ class Sheet:
     def figure(self, key: str, kind: str = "figures") -> Figure:
         """Draw a figure of the sheet."""
         entry = tables(self.name)[kind][key]
-        keys = {name: value for name, value in entry.items() if name != "panels"}
-        return drawn([self._panel(panel) for panel in entry["panels"]], **keys)
+        keys = {name: value for name, value in entry.items() if name not in ("panels", "heading")}
+        panels = [
+            self.given(line, panel=name)._panel(panel)
+            for panel in entry["panels"]
+            for name, line in self._lines(panel.get("each"))
+        ]
+        return drawn(panels, heading=self.filled(entry.get("heading", "")), **keys)
 
     def found(
         self, claims: Sequence[Claim], arrays: Mapping[str, Array], figures: Mapping[str, Figure] | None = None
@@ -173,7 +198,9 @@ class Sheet:
 
     def _panel(self, entry: Mapping[str, Any]) -> Panel:
         title, x, y = (self.filled(entry.get(key, "")) for key in ("title", "x", "y"))
-        keys = {key: entry[key] for key in ("log", "plain", "words", "legend", "bins") if key in entry}
+        keys = {key: entry[key] for key in ("log", "plain", "legend", "bins") if key in entry}
+        if "words" in entry:
+            keys["words"] = self.values[entry["words"]]
         if "ticks" in entry:
             keys["ticks"] = self._numbers(entry["ticks"])[:: entry.get("every", 1)].tolist()
         limits = {key: self._limits(value) for key, value in entry.get("axes", {}).items()}
@@ -185,19 +212,27 @@ class Sheet:
         ends = self.values[value] if isinstance(value, str) else [*value, math.nan][:2]
         return tuple(None if math.isnan(end) else end for end in ends)
 
+    def _lines(self, table: str | None) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Return the lines of a table of the values or of the sheet by their names; one without keys for none."""
+        if table is None:
+            return [("", {})]
+        name = self.filled(table)
+        found: Mapping[str, Any] = self.values[name] if name in self.values else tables(self.name)[name]
+        return found.items()
+
     def _curves(self, entry: Mapping[str, Any]) -> Iterator[Curve]:
         """Yield the curve of an entry, or one for each line of the table that it names."""
         if "each" in entry:
             keys = {key: value for key, value in entry.items() if key != "each"}
-            table = entry["each"]
-            lines = self.values[table] if table in self.values else tables(self.name)[table]
-            for name, line in lines.items():
+            for name, line in self._lines(entry["each"]):
                 yield from self.given(line, each=name)._curves({**line, **keys})
             return
-        x, y, spread = (self._numbers(entry[key]) if key in entry else None for key in ("x", "y", "spread"))
-        color, dash, band = getattr(style, entry.get("color", "blue").upper()), entry.get("dash", "-"), None
+        of = entry.get("of", "mean")
+        x, y, spread = (self._numbers(entry[key], of) if key in entry else None for key in ("x", "y", "spread"))
+        color, dash, band = entry.get("color", "blue"), entry.get("dash", "-"), None
+        color = vars(style).get(color.upper(), color)
         keys = {key: entry[key] for key in ("marker", "size", "look") if key in entry}
-        if "label" in entry:
+        if entry.get("label"):
             keys["label"] = self.filled(entry["label"])
         if "band" in entry:
             draws = self.values[entry["y"]]
@@ -209,7 +244,9 @@ class Sheet:
             line = y[len(x) // 2] * (x / x[len(x) // 2]) ** entry["rate"]
             yield Curve(x, line, style.GREY, f"slope {entry['rate']:g}", "--")
 
-    def _numbers(self, value: Any) -> npt.NDArray[Any]:
-        """Return numbers by their name, of draws (draws, n) their means."""
+    def _numbers(self, value: Any, of: str = "mean") -> npt.NDArray[Any]:
+        """Return numbers by their name, of draws (draws, n) their "mean" or "median", or of "each" a column."""
         found = np.asarray(self.values[self.filled(value)] if isinstance(value, str) else value)
-        return found.mean(axis=0) if found.ndim > 1 else found
+        if found.ndim < 2:
+            return found
+        return found.T if of == "each" else np.asarray(getattr(np, of)(found, axis=0))

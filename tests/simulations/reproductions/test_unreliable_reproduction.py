@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,19 +12,19 @@ from kernelswarm.graphs.schedules import Activation, Always
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.reproductions import unreliable_links
 from kernelswarm.simulations.reproductions.unreliable_links import (
-    BURST_LOSS,
+    EXACT,
     GRAPHS,
-    PLAIN,
+    GRIDS,
     STREAMS,
     SWEEPS,
     Outcome,
-    Thrift,
+    asked,
     at,
     cheapest,
-    conditions,
     medians,
     over,
     shares,
+    swept,
 )
 from kernelswarm.simulations.running.forecast import forecast, share_awake
 from kernelswarm.simulations.running.network import open_network
@@ -47,10 +48,12 @@ def described(tables):
     ("name", "value"), [(name, value) for name, sweep in SWEEPS.items() for value in sweep["values"]]
 )
 def test_every_kind_of_unreliability_is_as_much_as_it_says(name, value):
-    experiment = described(conditions(name, value))
+    experiment = Experiment.from_dict(
+        {**swept([RING], {name: [value]})[at(name, value, "consensus", RING)], "learner": "polk"}
+    )
     links, clock = experiment.links, experiment.clock
     found, awake = forecast(links, open_network(experiment).plans), share_awake(clock, np.array([0.5]))
-    expected = {"loss": value, "bursts": BURST_LOSS}.get(name, 0.0)
+    expected = {"loss": value, "bursts": 0.3}.get(name, 0.0)
     assert found.lost == pytest.approx(expected)
     busy = {"delay": value, "bandwidth": math.ceil(5 / value) - 1}  # a message has 5 numbers
     assert (found.delay, found.late) == (busy.get(name, 0.0), 0.0)
@@ -64,8 +67,10 @@ def test_every_kind_of_unreliability_is_as_much_as_it_says(name, value):
 
 
 def test_no_delay_is_dropped_as_too_old():
-    for delay in unreliable_links.DELAYS:
-        experiment = described(unreliable_links.delayed(delay))
+    grid = GRIDS["strained"]
+    axes = {"delay": grid["axes"]["delay"], "problem": [RING]}
+    for run in asked("{delay}", grid["keys"], {}, **axes).values():
+        experiment = described(run)
         assert forecast(experiment.links, open_network(experiment).plans).late == 0.0
 
 
@@ -77,11 +82,11 @@ def test_a_stopped_run_counts_as_infinitely_wrong():
 
 
 def test_the_cheapest_is_among_those_that_err_no_more():
-    rounded, rare, both = Thrift(8, 0.0, 1.0), Thrift(64, 0.1, 1.0), Thrift(8, 0.1, 1.0)
-    errors = {PLAIN: (2.0, 100.0), rounded: (2.09, 40.0), rare: (1.9, 60.0), both: (2.2, 10.0)}
-    found = {f"{thrift.words}: {RING}, b = 1": Outcome(error, 0.0, sent) for thrift, (error, sent) in errors.items()}
-    cost = shares(found, f"{RING}, b = 1", list(errors))
-    assert cost[PLAIN] == (1.0, 1.0) and cost[both] == pytest.approx((0.1, 1.1))
+    plain, rare, rounded, both = product((EXACT, "8 bits"), ("", ", trigger 0.1"))
+    errors = {plain: (2.0, 100.0), rounded: (2.09, 40.0), rare: (1.9, 60.0), both: (2.2, 10.0)}
+    found = {f"{''.join(pair)}: {RING}, b = 1": Outcome(error, 0.0, sent) for pair, (error, sent) in errors.items()}
+    cost = shares(found, f"{RING}, b = 1", (EXACT, "8 bits"), ("", ", trigger 0.1"))
+    assert cost[plain] == (1.0, 1.0) and cost[both] == pytest.approx((0.1, 1.1))
     assert cheapest(cost) == rounded
 
 
