@@ -178,8 +178,8 @@ class Sheet:
         """Return all rows in the sheet's order with their verdicts; those without one judge nothing."""
         return [self.claim(key, holds.get(key)) for key in tables(self.name)["claims"]]
 
-    def figure(self, key: str, kind: str = "figures") -> Figure:
-        """Draw a figure of the sheet."""
+    def figure(self, key: str, kind: str = "figures", **more: Any) -> Figure:
+        """Draw a figure of the sheet, with further keys of :func:`drawn`."""
         entry = tables(self.name)[kind][key]
         keys = {name: value for name, value in entry.items() if name not in ("panels", "heading")}
         panels = [
@@ -187,7 +187,7 @@ class Sheet:
             for panel in entry["panels"]
             for name, line in self._lines(panel.get("each"))
         ]
-        return drawn(panels, heading=self.filled(entry.get("heading", "")), **keys)
+        return drawn(panels, heading=self.filled(entry.get("heading", "")), **keys, **more)
 
     def found(
         self, claims: Sequence[Claim], arrays: Mapping[str, Array], figures: Mapping[str, Figure] | None = None

@@ -7,16 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Reproduction,
-    Request,
-    beyond,
-    errs_more,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.survey_networks import (
     GRAPHS,
@@ -24,8 +15,9 @@ from kernelswarm.simulations.reproductions.survey_networks import (
     SIZES,
     Outcome,
     arrays,
-    draw,
+    figure,
     graph,
+    hyphened,
     measured,
     outcome,
 )
@@ -72,8 +64,8 @@ def reproduce(request: Request) -> Reproduction:
     found = measured(_settings(sizes), _rule, SINE, rounds, seeds, request)
     tried = _tried(_level(found, sizes), rounds, range(request.seed, request.seed + seeds))
     said = SHEET.given(rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds")
-    figures = {"survey_consensus": _figure(found, sizes)}
-    return said.found([*_claims(found, sizes, rounds), *tried], arrays(found, _numbers), figures)
+    figures = {"survey_consensus": figure(said, GRAPHS, _shown(found, sizes[-1]))}
+    return said.found([*_claims(found, sizes, rounds), *tried], arrays(found, GRAPHS, FORMS, STEPS), figures)
 
 
 def _rule(setting: Setting) -> Mapping[str, Any] | str:
@@ -85,12 +77,6 @@ def _settings(sizes: tuple[int, ...]) -> Iterator[Setting]:
     for nodes, name in product(sizes, GRAPHS):
         yield from (Setting(nodes, name, "", "", penalty) for penalty in CONTROLS)
         yield from (Setting(nodes, name, *keys) for keys in product(FORMS, STEPS, PENALTIES))
-
-
-def _numbers(setting: Setting) -> list[float]:
-    form = FORMS.index(setting.form) if setting.form else -1
-    step = STEPS.index(setting.step) if setting.step else -1
-    return [setting.nodes, GRAPHS.index(setting.graph), form, step, setting.penalty]
 
 
 def _steps_of_penalty(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Iterator[tuple[Setting, Setting]]:
@@ -155,20 +141,15 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
         yield of.claim("sent")
 
 
-def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:
-    nodes = sizes[-1]
-    colors = (style.VERMILLION, style.PURPLE, style.BLUE, style.GREEN)
-
-    def curves(name: str, quantity: str) -> list[Curve]:
-        lines = []
-        for (form, step), color, dash in zip(product(FORMS, STEPS), colors, style.DASHES, strict=False):
+def _shown(found: Mapping[Setting, Outcome], nodes: int) -> dict[str, Any]:
+    """Return what the sheet draws: by graph and form the errors and disagreements of runs that ended, and controls."""
+    shown: dict[str, Any] = {"nodes": nodes}
+    for name in GRAPHS:
+        for form, step in product(FORMS, STEPS):
             rows = {c: found[Setting(nodes, name, form, step, c)] for c in PENALTIES[1:]}
-            ended = {c: getattr(row, quantity) for c, row in rows.items() if not row.failure}
-            label = f"{form.replace('_', '-')}, {step}"
-            lines.append(Curve([*ended], [*ended.values()], color, label, dash, "o", 3))
-        for penalty, rule in CONTROLS.items() if quantity == "error" else ():
-            color, dash, _ = style.PROTOCOLS[rule]
-            lines.append(Curve(None, found[Setting(nodes, name, "", "", penalty)].error, color, rule, dash))
-        return lines
-
-    return draw(GRAPHS, nodes, curves, "penalty c", ("xy", "xy"))
+            ended = {c: row for c, row in rows.items() if not row.failure}
+            key = f"{name}, {hyphened(form)}, {step}"
+            shown |= {f"{key}: c": [*ended], f"{key}: error": [row.error for row in ended.values()]}
+            shown[f"{key}: disagreement"] = [row.disagreement for row in ended.values()]
+        shown |= {f"{name}, {rule}": found[Setting(nodes, name, "", "", key)].error for key, rule in CONTROLS.items()}
+    return shown

@@ -12,7 +12,8 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.reproductions.contract import Curve, Figure, Panel, Request, drawn
+from kernelswarm.simulations.reproductions.contract import Figure, Request
+from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.running.simulation import simulate
 
 # Runs of the networks of reproductions: an experiment by its tables, and the columns of its record.
@@ -168,21 +169,22 @@ def measured(
     }
 
 
-def arrays(found: Mapping[Setting, Outcome], numbers: Callable[[Setting], Sequence[float]]) -> dict[str, Array]:
-    """Return the settings as numbers with their final figures, a row each."""
+def arrays(found: Mapping[Setting, Outcome], *words: Sequence[str]) -> dict[str, Array]:
+    """Return the settings as numbers with their final figures, a row each; a word is its place among its like."""
+    codes: dict[Any, Any] = {"": -1} | {word: place for like in words for place, word in enumerate(like)}
     outcomes = np.array([entry[:7] for entry in found.values()])
-    return {"settings": np.array([numbers(setting) for setting in found]), "outcomes": outcomes}
+    return {"settings": np.array([[codes.get(key, key) for key in row] for row in found]), "outcomes": outcomes}
 
 
-def draw(
-    graphs: Sequence[str], nodes: int, curves: Callable[[str, str], list[Curve]], x: str, logs: tuple[str, str]
-) -> Figure:
-    """Draw the curves of each graph's "error" above its "disagreement"."""
-    panels = []
-    for (quantity, log), top in zip(zip(("error", "disagreement"), logs, strict=True), (True, False), strict=True):
-        for place, name in enumerate(graphs):
-            title = f"{name.replace('_', '-')}, {nodes} nodes" if top else ""
-            words = "" if top else x, "" if place else quantity
-            panels.append(Panel(curves(name, quantity), title, *words, log=log))
-    size = 3.0 * len(graphs), 5.6
-    return drawn(panels, size, len(graphs), 6, sharex=True, sharey="row")
+def hyphened(word: str) -> str:
+    """Write a name of the experiment file as a word."""
+    return word.replace("_", "-")
+
+
+def figure(said: Sheet, graphs: Sequence[str], shown: Mapping[str, Any]) -> Figure:
+    """Draw the sheet's curves of each graph's error above those of its disagreement."""
+    panels = {
+        name: {"graph": hyphened(name), "error": "" if place else "error", "apart": "" if place else "disagreement"}
+        for place, name in enumerate(graphs)
+    }
+    return said.given(shown, graphs=panels).figure("networks", "pictures", columns=len(graphs))

@@ -6,10 +6,18 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
-from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Curve, Figure, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.sheets import Sheet
-from kernelswarm.simulations.reproductions.survey_networks import FIELD, GRAPHS, SIZES, Outcome, arrays, draw, measured
+from kernelswarm.simulations.reproductions.survey_networks import (
+    FIELD,
+    GRAPHS,
+    SIZES,
+    Outcome,
+    arrays,
+    figure,
+    hyphened,
+    measured,
+)
 
 SHEET = Sheet("survey-proximity", globals())
 
@@ -37,7 +45,8 @@ def reproduce(request: Request) -> Reproduction:
     sizes, rounds, seeds = ((5, 10), 400, 1) if request.quick else (SIZES, ROUNDS, SEEDS)
     found = measured(_settings(sizes), _protocol, FIELD, rounds, seeds, request)
     said = SHEET.given(rounds=rounds, drawn="one seed" if seeds == 1 else f"{seeds} seeds")
-    return said.found([*_claims(found, sizes)], arrays(found, _numbers), {"survey_proximity": _figure(found, sizes)})
+    figures = {"survey_proximity": figure(said, GRAPHS, _shown(found, sizes[-1]))}
+    return said.found([*_claims(found, sizes)], arrays(found, GRAPHS, RULES, FORMS), figures)
 
 
 RULES = ("isolated", "consensus", "proximity", "adaptive")
@@ -59,11 +68,6 @@ def _protocol(setting: Setting) -> dict[str, Any]:
         return {"name": "consensus", "penalty": setting.value, "form": setting.form}
     gamma = setting.value if setting.rule == "proximity" else {"name": "adaptive", "scale": setting.value}
     return {"name": "proximity", "gamma": gamma, "form": setting.form, "dual_step": 1.0}
-
-
-def _numbers(setting: Setting) -> list[float]:
-    places = GRAPHS.index(setting.graph), RULES.index(setting.rule), FORMS.index(setting.form)
-    return [setting.nodes, *places, setting.value]
 
 
 def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Iterator[Claim]:
@@ -98,24 +102,17 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Iterato
         yield SHEET.claim("order", name=name, nodes=nodes, orders=orders)
 
 
-def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:
-    nodes, inner = sizes[-1], TOLERANCES[1:-1]
-
-    def curves(name: str, quantity: str) -> list[Curve]:
-        lines = []
-        for form, dash in zip(FORMS, ("--", "-"), strict=True):
-            rows = [getattr(found[Setting(nodes, name, "proximity", form, g)], quantity) for g in inner]
-            words = form.replace("_", "-")
-            lines.append(Curve(inner, rows, style.PROTOCOLS["proximity"][0], f"proximity, {words}", dash, "o", 3))
-            if quantity == "error":
-                learned = found[Setting(nodes, name, "adaptive", form, 2.0)].error
-                lines.append(Curve(None, learned, style.SKY, f"adaptive, {words}", dash))
-        alone = found[Setting(nodes, name, "isolated", "one_sided", 0.0)]
-        tuned = [found[Setting(nodes, name, "consensus", "symmetric", c)] for c in PENALTIES]
+def _shown(found: Mapping[Setting, Outcome], nodes: int) -> dict[str, Any]:
+    """Return what the sheet draws: by graph and form the errors and disagreements over the tolerance, and controls."""
+    shown: dict[str, Any] = {"nodes": nodes, "inner": TOLERANCES[1:-1]}
+    for name in GRAPHS:
+        for form in FORMS:
+            rows = [found[Setting(nodes, name, "proximity", form, gamma)] for gamma in TOLERANCES[1:-1]]
+            key = f"{name}, {hyphened(form)}"
+            shown |= {f"{key}: {of}": [getattr(row, of) for row in rows] for of in ("error", "disagreement")}
+            shown[f"{key}: adaptive"] = found[Setting(nodes, name, "adaptive", form, 2.0)].error
+        tuned = [found[Setting(nodes, name, "consensus", "symmetric", penalty)] for penalty in PENALTIES]
         best = min(tuned, key=lambda row: row.error)
-        for rule, entry, label in (("isolated", alone, "isolated"), ("consensus", best, "consensus, best penalty")):
-            color, dash, _ = style.PROTOCOLS[rule]
-            lines.append(Curve(None, getattr(entry, quantity), color, label, dash))
-        return lines
-
-    return draw(GRAPHS, nodes, curves, "tolerance gamma", ("x", "xy"))
+        for rule, row in ("isolated", found[Setting(nodes, name, "isolated", "one_sided", 0.0)]), ("consensus", best):
+            shown |= {f"{name}, {rule}: error": row.error, f"{name}, {rule}: disagreement": row.disagreement}
+    return shown
