@@ -6,14 +6,13 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions import methods
-from kernelswarm.simulations.reproductions.contract import Claim, Curve, Panel, Reproduction, Request, drawn, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, errs_more
 from kernelswarm.simulations.reproductions.data_sets import HOUSING, HOUSING_FILE
 from kernelswarm.simulations.reproductions.methods import (
     METHODS,
@@ -29,9 +28,6 @@ from kernelswarm.simulations.reproductions.methods import (
 )
 from kernelswarm.simulations.reproductions.pieces import computed
 from kernelswarm.simulations.reproductions.sheets import Sheet, tables
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The front of methods: no other method errs as little for as few bytes.
 
@@ -90,22 +86,6 @@ def corners(front: Sequence[Point]) -> list[Point]:
 
 # The figure of rivals: error against bytes, and the front.
 
-LOOKS: Mapping[Family, tuple[str, str, str]] = {
-    "values": (style.BLUE, "o", "values of functions"),
-    "vectors": (style.VERMILLION, "^", "weights"),
-    "summaries": (style.GREEN, "s", "means"),
-    "nulls": (style.PURPLE, "D", "null: samples or their sums, once"),
-}
-"""Colour, marker and words of each form of messages."""
-
-LEVELS: Mapping[Family, tuple[str, str, str]] = {
-    "alone": (style.ORANGE, "--", "null: best learner alone"),
-    "one learner": (style.BLACK, ":", "best learner with all samples"),
-}
-"""Colour, dashes and words of controls without a network."""
-
-COLUMNS = 2
-
 IN_SHORT = "patches", "sensor field"
 """The streams of the short figure: one target seen in parts, and a target of each node's own."""
 
@@ -119,13 +99,9 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
     Methods that err more than the best learner alone are worth no byte: what errs :data:`SHOWN` times as much is left
     out. Corners of the common front are named at the left, where nothing is cheaper than the first of them.
     """
-    columns = min(COLUMNS, len(streams))
-    rows = -(-len(streams) // columns)
-    panels = [
-        Panel(list(_curves(points)), stream, "MB sent by all nodes", "error", log="xy")
-        for stream, points in streams.items()
-    ]
-    figure = drawn(panels, (5.8 * columns, 4.2 * rows + 0.6), columns, below=2 * columns, of_all=True)
+    panels = {stream: {"marks": dict(_marks(points))} for stream, points in streams.items()}
+    columns = min(2, len(streams))
+    figure = SHEET.given(streams=panels).figure("front", "pictures", columns=columns, below=2 * columns)
     for axes, points in zip(figure.axes, streams.values(), strict=True):
         left, right = axes.get_xlim()
         axes.set_xlim(left / (right / left) ** 0.9, right)
@@ -140,27 +116,25 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
     return figure
 
 
-def _curves(points: Sequence[Point]) -> Iterator[Curve]:
+def _marks(points: Sequence[Point]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the lines of controls without a network, each family's points with its front, and the common front."""
     level = min((point.error for point in points if point.family == "alone"), default=float("inf"))
     points = [point for point in points if point.error <= SHOWN * level]
-    for family, (color, dash, words) in LEVELS.items():
+    sheet = tables(SHEET.name)
+    for family, look in sheet["levels"].items():
         errors = [point.error for point in points if point.family == family]
         if errors:
-            yield Curve(None, min(errors), color, words, dash, look={"linewidth": 1.2})
-    for family, (color, marker, words) in LOOKS.items():
+            yield family, {**look, "y": min(errors)}
+    for family, look in sheet["looks"].items():
         shown = [point for point in points if point.family == family]
-        yield _curve(shown, color, None, marker, 3, linestyle="", alpha=0.4)
-        yield _curve(front(shown), color, words, marker, 5, linewidth=1.0)
-    common = [point for point in front(points) if point.bytes]
-    yield _curve(common, style.BLACK, "front of all", "", 0, linewidth=4.0, alpha=0.25)
+        yield f"{family}, each", {**_line(shown), **look, **sheet["marks"]["each"]}
+        yield family, {**_line(front(shown)), **look, **sheet["marks"]["front"]}
+    yield "all", {**_line([point for point in front(points) if point.bytes]), **sheet["marks"]["all"]}
 
 
-def _curve(points: Sequence[Point], color: str, label: str | None, marker: str, size: float, **look: object) -> Curve:
+def _line(points: Sequence[Point]) -> dict[str, list[float]]:
     """Return the errors over bytes: between two budgets the cheaper one holds."""
-    places = [point.bytes / 1e6 for point in points]
-    look = {"drawstyle": "steps-post", **look}
-    return Curve(places, [point.error for point in points], color, label, "-", marker, size, look)
+    return {"x": [point.bytes / 1e6 for point in points], "y": [point.error for point in points]}
 
 
 DATA = f"for nodes by location, and left out without: {HOUSING}"
