@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ FOLDS = 5
 
 
 class DensityCurve(NamedTuple):
-    """What a learner was like on its way, an entry for each look, and in the end.
+    """What a learner was like on its way, an entry for each look, and in the end; a batch estimate has one look.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ class DensityCurve(NamedTuple):
     orders: Array
     densities: Array
     losses: Array
-    function: Function
+    function: Function | Squares
 
     def settled(self, values: Array) -> float:
         """Average over the last tenth of the looks, in which constant steps still move about the minimum."""
@@ -56,6 +57,27 @@ class DensityCurve(NamedTuple):
         """Compute the integrated squared error against a density (1000,) at `FINE`: (looks,)."""
         errors: Array = np.mean((self.densities - density) ** 2, axis=1)
         return errors
+
+    def final(self, density: Array) -> Final:
+        """Return what it came to, beside a density (1000,) at `FINE`."""
+        return Final(
+            self.settled(self.squared_errors(density)),
+            self.settled(self.losses),
+            self.settled(self.orders),
+            float(self.densities[-1].min()),
+            self.settled(self.densities.mean(axis=1)),
+        )
+
+
+@dataclass(frozen=True)
+class Final:
+    """What a learner came to: integrated squared error, loss, model order, least value and integral."""
+
+    ise: float
+    loss: float
+    order: float
+    least: float
+    total: float
 
 
 def loss_of(loss: PoissonProcess, function: Function | Squares, points: Array) -> float:
@@ -113,6 +135,12 @@ class Squares:
         """Evaluate f at ``points`` (n, 1): (n, 1)."""
         values: Array = self.root.values(points) ** 2
         return values
+
+
+def in_one_look(loss: PoissonProcess, estimate: Squares, samples: Array, test: Array) -> DensityCurve:
+    """Return a batch estimate from all samples as a curve."""
+    numbers = (np.array([number]) for number in (len(samples), float(estimate.order)))
+    return DensityCurve(*numbers, estimate.values(FINE).T, np.array([loss_of(loss, estimate, test)]), estimate)
 
 
 def chosen_batch(loss: PoissonProcess, kernel: Kernel, training: Array) -> tuple[Squares, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,10 +12,11 @@ from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, 
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     DensityCurve,
+    Final,
     chosen_batch,
+    in_one_look,
     key_of,
     learned,
-    loss_of,
     named,
 )
 from kernelswarm.simulations.reproductions.sheets import Sheet, rows
@@ -32,72 +32,42 @@ ROWS = {row.label: row for row in rows("spppot-gaussian")}
 LOSS, KERNEL = ROWS["SPPPOT constant"].learner.loss, ROWS["SPPPOT constant"].learner.kernel
 
 
-@dataclass(frozen=True)
-class Final:
-    """What one learner came to on one draw."""
-
-    ise: float
-    loss: float
-    order: float
-    least: float
-    total: float
-
-
 def reproduce(request: Request) -> Reproduction:
     """SPPPOT, figure 1: RMSE, ISE, test loss and model order of a density, beside PMD, POLK and a batch solver."""
     draws, epochs, training = (1, EPOCHS, 3000) if request.quick else (DRAWS, EPOCHS, TRAINING)
-    finals: dict[str, list[Final]] = {name: [] for name in (*ROWS, "batch")}
+    finals: dict[str, list[Final]] = {}
     curves: dict[str, DensityCurve] = {}
-    density, estimates = _density(), []
+    density = _density()
     for draw in range(draws):
         source = GaussianDensity().open(2, request.seed + draw, 10, None)
         events, test = source.nodes[0].draw(training)[0], source.nodes[1].draw(TEST)[0]
         part = request.part(draw / draws, (draw + 1) / draws)
-        for name in part.each(ROWS, lambda name, draw=draw: f"{name}, draw {draw + 1} of {draws}"):  # type: ignore[misc]
-            generator = np.random.default_rng([request.seed, draw])
-            curve = learned(ROWS[name].learner, events, test, epochs, generator)
-            curves.setdefault(name, curve)
-            finals[name].append(_final(curve, density))
-        estimate, _ = chosen_batch(LOSS, KERNEL, events)
-        values = estimate.values(FINE)[:, 0]
-        error, order = float(np.mean((values - density) ** 2)), float(estimate.order)
-        loss, least, total = loss_of(LOSS, estimate, test), float(values.min()), float(values.mean())
-        finals["batch"].append(Final(error, loss, order, least, total))
-        estimates.append(values)
-    arrays = {"x": FINE[:, 0], "density": density, "batch": estimates[0]}
+        found = {
+            name: learned(ROWS[name].learner, events, test, epochs, np.random.default_rng([request.seed, draw]))
+            for name in part.each(ROWS, f"{{}}, draw {draw + 1} of {draws}".format)
+        }
+        found["batch"] = in_one_look(LOSS, chosen_batch(LOSS, KERNEL, events)[0], events, test)
+        curves = curves or found
+        for name, curve in found.items():
+            finals.setdefault(name, []).append(curve.final(density))
+    batch = finals["batch"][0]
+    arrays = {"x": FINE[:, 0], "density": density, "batch": curves.pop("batch").densities[0]}
     for name, curve in curves.items():
-        numbers = named(name, curve)
-        samples = next(iter(numbers))
-        errors = {samples.replace("_samples", "_ise"): curve.squared_errors(density)}
-        arrays |= {samples: numbers.pop(samples), **errors, **numbers}
-    said = SHEET.given(arrays, draws=draws, s="s" * (draws > 1), training=training, epochs=epochs)
-    said = said.given(_limits(curves, finals["batch"][0]), order=finals["SPPPOT constant"][0].order)
-    return said.found([*_claims(said, finals)], arrays)
-
-
-def _limits(curves: Mapping[str, DensityCurve], batch: Final) -> dict[str, object]:
-    """Return what the figure has besides the arrays: roots of errors, the batch solver's, and the loss's limits."""
-    roots = {f"{key_of(name)}_rmse": np.sqrt(curve.squared_errors(_density())) for name, curve in curves.items()}
+        arrays |= named(name, curve) | {f"{key_of(name)}_ise": curve.squared_errors(density)}
+    roots = {f"{key_of(name)}_rmse": np.sqrt(arrays[f"{key_of(name)}_ise"]) for name in curves}
     settled = [curves[name].losses[len(curves[name].losses) // 4 :] for name in list(ROWS)[:3]]
     low, high = min(part.min() for part in settled), max(part.max() for part in settled)
     limits = min(low, batch.loss) - 0.02, high + 0.5 * (high - low) + 0.02
-    return {**roots, "batch_rmse": batch.ise**0.5, "batch_ise": batch.ise, "batch_loss": batch.loss, "limits": limits}
+    said = SHEET.given(arrays, roots, batch_rmse=batch.ise**0.5, batch_ise=batch.ise, batch_loss=batch.loss)
+    said = said.given(limits=limits, order=finals["SPPPOT constant"][0].order)
+    said = said.given(draws=draws, s="s" * (draws > 1), training=training, epochs=epochs)
+    return said.found([*_claims(said, finals)], arrays)
 
 
 def _density() -> Array:
     truth = GaussianDensity().open(1, 0, 10, None).truth
     assert truth is not None
     return truth(0, FINE, 0)[:, 0]
-
-
-def _final(curve: DensityCurve, density: Array) -> Final:
-    return Final(
-        curve.settled(curve.squared_errors(density)),
-        curve.settled(curve.losses),
-        curve.settled(curve.orders),
-        float(curve.densities[-1].min()),
-        curve.settled(curve.densities.mean(axis=1)),
-    )
 
 
 def _claims(said: Sheet, finals: Mapping[str, Sequence[Final]]) -> Iterator[Claim]:

@@ -17,6 +17,7 @@ from kernelswarm.simulations.reproductions.densities import (
     FINE,
     RIDGES,
     DensityCurve,
+    Final,
     batch,
     chosen_batch,
     learned,
@@ -69,7 +70,8 @@ def reproduce(request: Request) -> Reproduction:
         batch_loss=batch_loss,
         feet=FARTHEST * FINE[:, 0],
     )
-    claims = [*_claims(said, curves, batch_density, batch_loss), said.claim("tests", losses=tests)]
+    finals = {name: curve.final(batch_density) for name, curve in curves.items()}
+    claims = [*_claims(said, finals), said.claim("tests", losses=tests)]
     return said.found([*claims, *_by_ridge(said, curves, training, test)], arrays)
 
 
@@ -96,29 +98,22 @@ def read_distances(path: Path | None) -> Array:
     return np.ascontiguousarray(near)
 
 
-def _claims(
-    said: Sheet, curves: Mapping[str, DensityCurve], batch_density: Array, batch_loss: float
-) -> Iterator[Claim]:
-    gaps = {name: curve.settled(curve.squared_errors(batch_density)) for name, curve in curves.items()}
-    for name, curve in curves.items():
-        end, order = curve.settled(curve.losses), curve.settled(curve.orders)
-        least, total = float(curve.densities[-1].min()), curve.settled(curve.densities.mean(axis=1))
-        of = said.given(row=vars(ROWS[name]), end=end, order=order, least=least, total=total)
-        yield of.claim("better", end < batch_loss) if name.startswith("SPPPOT") else of.claim("rival")
-        yield of.claim("density", least > 0.0 and abs(total - 1.0) < 0.05)
-        yield of.claim("order", abs(order - 100) <= 2)
+def _claims(said: Sheet, finals: Mapping[str, Final]) -> Iterator[Claim]:
+    for name, final in finals.items():
+        of = said.given(vars(final), row=vars(ROWS[name]))
+        better = final.loss < said.values["batch_loss"]
+        yield of.claim("better", better) if name.startswith("SPPPOT") else of.claim("rival")
+        yield of.claim("density", final.least > 0.0 and abs(final.total - 1.0) < 0.05)
+        yield of.claim("order", abs(final.order - 100) <= 2)
     for name in ("SPPPOT constant", "SPPPOT adaptive"):
-        closer = gaps[name] < 0.5 * gaps["PMD"]
-        yield said.claim("closer", closer, row=vars(ROWS[name]), gap=gaps[name], rival=gaps["PMD"])
+        gap, rival = (finals[who].ise for who in (name, "PMD"))
+        yield said.claim("closer", gap < 0.5 * rival, row=vars(ROWS[name]), gap=gap, rival=rival)
 
 
 def _by_ridge(said: Sheet, curves: Mapping[str, DensityCurve], training: Array, test: Array) -> Iterator[Claim]:
     """Yield both claims as they would be with each ridge of the batch solver."""
-    ours, rival = curves["SPPPOT constant"], curves["PMD"]
     for ridge in RIDGES:
         estimate = batch(LOSS, KERNEL, training, ridge)
-        density = estimate.values(FINE)[:, 0]
-        gap, theirs = (curve.settled(curve.squared_errors(density)) for curve in (ours, rival))
+        ours, rival = (curves[name].final(estimate.values(FINE)[:, 0]) for name in ("SPPPOT constant", "PMD"))
         losses = [loss_of(LOSS, estimate, rows) for rows in (training, test)]
-        end = ours.settled(ours.losses)
-        yield said.claim("ridge", ridge=ridge, losses=losses, end=end, gap=gap, theirs=theirs)
+        yield said.claim("ridge", ridge=ridge, losses=losses, end=ours.loss, gap=ours.ise, theirs=rival.ise)
