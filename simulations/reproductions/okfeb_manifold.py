@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
-from sklearn.cluster import KMeans
 
 from kernelswarm.agents.learners.subspace import Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -23,8 +22,9 @@ from kernelswarm.simulations.reproductions.okfeb_spheres import (
     WINDOW,
     batch_fits,
     fits_over_time,
-    inverse_root,
     mismatches,
+    nystroem,
+    smoothed,
 )
 from kernelswarm.simulations.reproductions.sheets import Sheet, tables
 
@@ -98,33 +98,17 @@ def follow(request: Request) -> Followed:
             )
             for name, recency in RECENCIES.items()
         }
-    mismatches: dict[str, list[float]] = {}
+    by_rank: dict[str, list[float]] = {}
     for rank in request.part(0.5, 1.0).each(MOTION_RANKS, "motions, rank {}".format):
-        for name, found in _motion_matrices(points, Gaussian(median), rank, generator).items():
-            mismatches.setdefault(name, []).append(found)
-    return Followed(kept, activities, fits, mismatches)
-
-
-def _motion_matrices(points: Array, kernel: Gaussian, rank: int, generator: np.random.Generator) -> dict[str, float]:
-    """Compute each method's mismatch of the kernel matrix."""
-    drawn = points[generator.choice(len(points), rank, replace=False)]
-    centers = KMeans(rank, n_init=1, random_state=int(generator.integers(2**31))).fit(points).cluster_centers_
-
-    def nystroem(landmarks: Array) -> Callable[[slice], Array]:
-        root = inverse_root(kernel.cross(landmarks, landmarks))
-        return lambda window: kernel.cross(points[window], landmarks) @ root
-
-    return mismatches(
-        points,
-        lambda window: kernel.cross(points[window], points[window]),
-        range(WINDOW, len(points) + 1, WINDOW),
-        {"Nystroem, uniform": nystroem(drawn), "Nystroem, k-means": nystroem(np.ascontiguousarray(centers))},
-        {
+        trackings = {
             f"OK-FEB, {label}": Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
             for label in ("β = 1", "β = 0.9")
-        },
-        kernel,
-    )
+        }
+        ends, kernel = range(WINDOW, len(points) + 1, WINDOW), Gaussian(median)
+        fixed = nystroem(points, kernel, rank, generator)
+        for name, found in mismatches(points, kernel, ends, fixed, trackings).items():
+            by_rank.setdefault(name, []).append(found)
+    return Followed(kept, activities, fits, by_rank)
 
 
 def motion_claims(found: Followed, quick: bool) -> Iterator[Claim]:
@@ -167,12 +151,6 @@ def by_activity(found: Followed, width: float) -> dict[int, list[float]]:
     }
 
 
-def smoothed(values: Array, size: int) -> tuple[Array, Array]:
-    """Return the places where windows of so many values end, and the means over these."""
-    smooth = np.convolve(values, np.full(size, 1.0 / size), "valid")
-    return np.arange(len(smooth), dtype=np.float64) + size, smooth
-
-
 def draw_motions(found: Followed) -> Figure:
     """Draw the fits over time above the activities, and the mismatch against the rank."""
     codes = np.searchsorted(sorted(ACTIVITIES), found.activities)
@@ -211,7 +189,7 @@ def reproduce(request: Request) -> Reproduction:
     draws = 2 if request.quick else 10
     every, ranks = (50, RANKS[1:2]) if request.quick else (10, RANKS)
     errors: dict[str, list[Array]] = {}
-    mismatches: dict[str, list[list[float]]] = {}
+    by_rank: dict[str, list[list[float]]] = {}
     for draw in request.draws(draws):
         points = spheroids(np.random.default_rng((request.seed, draw)))
         for times, (name, recency) in product((2, 5), RECENCIES.items()):
@@ -222,9 +200,9 @@ def reproduce(request: Request) -> Reproduction:
         )
         for rank in ranks:
             for name, found in matrix_errors(points, rank, every, draw).items():
-                rows = mismatches.setdefault(name, [[] for _ in ranks])
+                rows = by_rank.setdefault(name, [[] for _ in ranks])
                 rows[ranks.index(rank)].append(found)
-    matrices = {name: np.array(rows) for name, rows in mismatches.items()}
+    matrices = {name: np.array(rows) for name, rows in by_rank.items()}
     arrays = {"ranks": np.array(ranks, dtype=np.float64)}
     arrays |= {f"fit: {name}": np.array(found) for name, found in errors.items()}
     arrays |= {f"mismatch: {name}": found for name, found in matrices.items()}
@@ -260,31 +238,15 @@ def spheroids(generator: np.random.Generator) -> Array:
 def matrix_errors(points: Array, rank: int, every: int, seed: int) -> dict[str, float]:
     """Compute each method's mean of ``||K_w - Z_w Z_w'||_F / 100`` over windows of 100 samples."""
     gram = KERNEL.cross(points, points)
-    landmarks = points[np.random.default_rng(seed).choice(len(points), rank, replace=False)]
-    centers = KMeans(rank, n_init=1, random_state=seed).fit(points).cluster_centers_
+    fixed = nystroem(points, KERNEL, rank, np.random.default_rng(seed), seed)
     values, vectors = eigh(gram, subset_by_index=(len(gram) - rank, len(gram) - 1))
-    features = {
-        "KPCA": vectors * np.sqrt(np.maximum(values, 0.0)),
-        "Nystroem, uniform": nystroem(points, landmarks),
-        "Nystroem, k-means": nystroem(points, np.ascontiguousarray(centers)),
+    components = vectors * np.sqrt(np.maximum(values, 0.0))
+    following = {
+        label: Tracking(**{"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys})
+        for label, keys in TRACKINGS.items()
     }
-    return mismatches(
-        points,
-        lambda window: gram[window, window],
-        range(WINDOW, len(points) + 1, every),
-        {name: z.__getitem__ for name, z in features.items()},
-        {
-            label: Tracking(**{"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys})
-            for label, keys in TRACKINGS.items()
-        },
-        KERNEL,
-    )
-
-
-def nystroem(points: Array, landmarks: Array) -> Array:
-    """Compute the features ``K_nm K_mm^(-1/2)`` of all points, (n, m)."""
-    features: Array = KERNEL.cross(points, landmarks) @ inverse_root(KERNEL.cross(landmarks, landmarks))
-    return features
+    ends = range(WINDOW, len(points) + 1, every)
+    return mismatches(points, KERNEL, ends, {"KPCA": components.__getitem__, **fixed}, following)
 
 
 def claims(errors: Mapping[str, Sequence[Array]], matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[Claim]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+from sklearn.cluster import KMeans
 
 from kernelswarm.agents.learners import batch
 from kernelswarm.agents.learners.subspace import Subspace, Tracking
@@ -47,18 +48,36 @@ def inverse_root(gram: Array) -> Array:
     return root
 
 
+Features = Mapping[str, Callable[[slice], Array]]
+"""Features of a window of samples, by methods that do not follow them."""
+
+
+def nystroem(
+    points: Array, kernel: Kernel, rank: int, generator: np.random.Generator, seed: int | None = None
+) -> Features:
+    """Return features ``K_nm K_mm^(-1/2)`` with landmarks drawn from the points, and with their k-means."""
+    drawn = points[generator.choice(len(points), rank, replace=False)]
+    random = int(generator.integers(2**31)) if seed is None else seed
+    centers = np.ascontiguousarray(KMeans(rank, n_init=1, random_state=random).fit(points).cluster_centers_)
+
+    def features(landmarks: Array) -> Callable[[slice], Array]:
+        root = inverse_root(kernel.cross(landmarks, landmarks))
+        return lambda window: kernel.cross(points[window], landmarks) @ root
+
+    return {"Nystroem, uniform": features(drawn), "Nystroem, k-means": features(centers)}
+
+
 def mismatches(
-    points: Array,
-    gram: Callable[[slice], Array],
-    ends: Sequence[int],
-    fixed: Mapping[str, Callable[[slice], Array]],
-    following: Mapping[str, Tracking],
-    kernel: Kernel,
+    points: Array, kernel: Kernel, ends: Sequence[int], fixed: Features, following: Mapping[str, Tracking]
 ) -> dict[str, float]:
     """Compute each method's mean of ``||K_w - Z_w Z_w'||_F / 100`` over windows of 100 samples.
 
-    ``fixed`` features are those of a window, ``gram`` is its kernel matrix; subspaces follow the samples to its end.
+    Subspaces follow the samples to the window's end.
     """
+
+    def gram(window: slice) -> Array:
+        return kernel.cross(points[window], points[window])
+
     windows = {end: slice(end - WINDOW, end) for end in ends}
     found = {
         name: [batch.mismatch(gram(window), features(window)) for window in windows.values()]
@@ -115,7 +134,10 @@ def reproduce(request: Request) -> Reproduction:
     for group, found in (("fit", fits), ("kernel", by_rank), ("budget", budgets)):
         arrays |= {f"{group}: {name}": np.array(values) for name, values in found.items()}
     arrays |= {f"move: {name}": values for name, values in moves.items()}
-    said = SHEET.given(arrays, dict(smoothed(moves)), samples_seen=samples)
+    said = SHEET.given(arrays, samples_seen=samples)
+    for name, lengths in moves.items():
+        ends, smooth = smoothed(lengths[RANK:], max(len(lengths) // 50, 1))
+        said = said.given({f"smooth: {name}": smooth, f"ends: {name}": ends + RANK})
     return said.found([*claims(said, fits, moves, by_rank, budgets)], arrays)
 
 
@@ -191,10 +213,7 @@ def claims(
         yield beside_batch("budget", budgets[f"r = {rank}, B = {size}"][-1], 2.0, rank=rank, size=size)
 
 
-def smoothed(moves: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
-    """Yield moving means of the movements, and the samples where their windows end."""
-    for name, lengths in moves.items():
-        window = max(len(lengths) // 50, 1)
-        smooth = np.convolve(lengths[RANK:], np.full(window, 1.0 / window), "valid")
-        yield f"smooth: {name}", smooth
-        yield f"ends: {name}", np.arange(len(smooth), dtype=np.float64) + RANK + window
+def smoothed(values: Array, size: int) -> tuple[Array, Array]:
+    """Return the places where windows of so many values end, and the means over these."""
+    smooth = np.convolve(values, np.full(size, 1.0 / size), "valid")
+    return np.arange(len(smooth), dtype=np.float64) + size, smooth
