@@ -17,16 +17,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.figures.style import BLUE, GREY
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    beyond,
-    drawn,
-    errs_more,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows, tables
 
 SHEET = Sheet("colk-outliers", globals())
@@ -280,7 +271,7 @@ def _order_claims(
 
 
 def _boxes(errors: Mapping[str, list[float]]) -> Figure:
-    figure = drawn([Panel([])], (8.4, 3.6))
+    figure = SHEET.figure("errors", "pictures")
     (axes,) = figure.axes
     kept = [[value for value in values if np.isfinite(value)] for values in errors.values()]
     boxes = axes.boxplot(kept, patch_artist=True, widths=0.55, medianprops={"color": "black"}, showmeans=True)
@@ -291,8 +282,6 @@ def _boxes(errors: Mapping[str, list[float]]) -> Figure:
             axes.axvspan(place - 0.5, place + 0.5, color=GREY, alpha=0.2, linewidth=0)
         box.set(facecolor=BLUE if printed else GREY, alpha=0.6)
     axes.set_xticks(range(1, len(errors) + 1), [name.replace(", ", ",\n") for name in errors])
-    title = "Test error over the training sets; triangle: mean; shaded: controls"
-    Panel([], title, "", "test error (mean square)", log="y", plain="y").draw(axes)
     return figure
 
 

@@ -18,17 +18,7 @@ from kernelswarm.graphs.given.matrices import matlab_arrays
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    Request,
-    beyond,
-    drawn,
-    errs_more,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.data_sets import (
     ADULT,
     ADULT_FILE,
@@ -142,27 +132,25 @@ def _blocks(errors: Array) -> list[float]:
 
 def draw(learning_curves: Mapping[str, Mapping[str, TunedCurve]], unit: str = "progressive error / variance") -> Figure:
     """Draw the progressive errors, one panel for each data set, and the time that each learner took."""
-    several = len(learning_curves) > 1
-    above = []
+    several, panels = len(learning_curves) > 1, {}
     for name, found in learning_curves.items():
-        means = [curve(each.errors)[100:] for each in found.values()]
-        curves = [
-            Curve(
-                np.arange(len(line)) + 101,
-                line,
-                STROKES[place % len(STROKES)],
-                label,
-                style.DASHES[place // len(STROKES) * 2],
-                look={"linewidth": 2.4 if label == "OK-FEB" else 1.3},
-            )
-            for place, (label, line) in enumerate(zip(found, means, strict=True))
-        ]
-        limits = 0.0, 1.1 * max(min(float(line[0]), 1.1) for line in means)
-        above.append(Panel(curves, textwrap.fill(name, 30), "samples", unit, log="x", axes={"ylim": limits}))
-    below = [Panel([], "", "µs a sample") for _ in above]
-    columns = len(above)
-    figure = drawn([*above, *below], (11.6 if several else 6.4, 6.6), columns, 4 if several else 3)
-    for axes, found in zip(figure.axes[columns:], learning_curves.values(), strict=True):
+        means = {label: curve(each.errors)[100:] for label, each in found.items()}
+        learners = {
+            label: {
+                "x": np.arange(len(line)) + 101,
+                "y": line,
+                "color": STROKES[place % len(STROKES)],
+                "dash": style.DASHES[place // len(STROKES) * 2],
+                "look": {"linewidth": 2.4 if label == "OK-FEB" else 1.3},
+            }
+            for place, (label, line) in enumerate(means.items())
+        }
+        limits = 0.0, 1.1 * max(min(float(line[0]), 1.1) for line in means.values())
+        panels[textwrap.fill(name, 30)] = {"learners": learners, "limits": limits}
+    said, below = SHEET.given(panels=panels, unit=unit), 4 if several else 3
+    size = 11.6 if several else 6.4, 6.6
+    figure = said.figure("learners", "pictures", size=size, columns=len(panels), below=below)
+    for axes, found in zip(figure.axes[len(panels) :], learning_curves.values(), strict=True):
         for place, each in enumerate(found.values()):
             axes.barh(place, 1e6 * each.seconds / len(each.errors), color=STROKES[place % len(STROKES)])
         axes.set_yticks(range(len(found)), list(found))

@@ -11,12 +11,12 @@ import math
 import string
 import tomllib
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +25,12 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import (
-    Claim,
-    Curve,
-    Figure,
-    Panel,
-    Reproduction,
-    drawn,
-    spread,
-)
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, spread
 from kernelswarm.simulations.reproductions.walks import SLACK, slope
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 
 @dataclass(frozen=True)
@@ -180,14 +176,20 @@ class Sheet:
 
     def figure(self, key: str, kind: str = "figures", **more: Any) -> Figure:
         """Draw a figure of the sheet, with further keys of :func:`drawn`."""
-        entry = tables(self.name)[kind][key]
-        keys = {name: value for name, value in entry.items() if name not in ("panels", "heading")}
-        panels = [
-            self.given(line, panel=name)._panel(panel)
-            for panel in entry["panels"]
-            for name, line in self._lines(panel.get("each"))
-        ]
-        return drawn(panels, heading=self.filled(entry.get("heading", "")), **keys, **more)
+        return drawn(self, **tables(self.name)[kind][key], **more)
+
+    def lines(self, table: str) -> Mapping[str, Any]:
+        """Return a table of the values or of the sheet."""
+        name = self.filled(table)
+        found: Mapping[str, Any] = self.values[name] if name in self.values else tables(self.name)[name]
+        return found
+
+    def numbers(self, value: Any, of: str = "mean") -> npt.NDArray[Any]:
+        """Return numbers by their name, of draws (draws, n) their "mean" or "median", or of "each" a column."""
+        found = np.asarray(self.values[self.filled(value)] if isinstance(value, str) else value)
+        if found.ndim < 2:
+            return found
+        return found.T if of == "each" else np.asarray(getattr(np, of)(found, axis=0))
 
     def found(
         self, claims: Sequence[Claim], arrays: Mapping[str, Array], figures: Mapping[str, Figure] | None = None
@@ -196,57 +198,126 @@ class Sheet:
         own = {key: self.figure(key) for key in tables(self.name).get("figures", {})}
         return Reproduction(claims, self.notes(), {**own, **(figures or {})}, arrays)
 
-    def _panel(self, entry: Mapping[str, Any]) -> Panel:
-        title, x, y = (self.filled(entry.get(key, "")) for key in ("title", "x", "y"))
-        keys = {key: entry[key] for key in ("log", "plain", "legend", "bins") if key in entry}
-        if "words" in entry:
-            keys["words"] = self.values[entry["words"]]
-        if "ticks" in entry:
-            keys["ticks"] = self._numbers(entry["ticks"])[:: entry.get("every", 1)].tolist()
-        limits = {key: self._limits(value) for key, value in entry.get("axes", {}).items()}
-        curves = [curve for each in entry["curves"] for curve in self._curves(each)]
-        return Panel(curves, title, x, y, **keys, axes=limits)
 
-    def _limits(self, value: Any) -> Any:
-        """Return both ends of an axis by their name, or as they stand there, free where one is left out or NaN."""
-        ends = self.values[value] if isinstance(value, str) else [*value, math.nan][:2]
-        return tuple(None if math.isnan(end) else end for end in ends)
+# Figures as data: panels, each with its curves.
 
-    def _lines(self, table: str | None) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the lines of a table of the values or of the sheet by their names; one without keys for none."""
-        if table is None:
-            return [("", {})]
-        name = self.filled(table)
-        found: Mapping[str, Any] = self.values[name] if name in self.values else tables(self.name)[name]
-        return found.items()
 
-    def _curves(self, entry: Mapping[str, Any]) -> Iterator[Curve]:
-        """Yield the curve of an entry, or one for each line of the table that it names."""
-        if "each" in entry:
-            keys = {key: value for key, value in entry.items() if key != "each"}
-            for name, line in self._lines(entry["each"]):
-                yield from self.given(line, each=name)._curves({**line, **keys})
-            return
-        of = entry.get("of", "mean")
-        x, y, spread = (self._numbers(entry[key], of) if key in entry else None for key in ("x", "y", "spread"))
-        color, dash, band = entry.get("color", "blue"), entry.get("dash", "-"), None
-        color = vars(style).get(color.upper(), color)
-        keys = {key: entry[key] for key in ("marker", "size", "look") if key in entry}
-        if entry.get("label"):
-            keys["label"] = self.filled(entry["label"])
-        if "band" in entry:
-            draws = self.values[entry["y"]]
-            band = (draws.min(axis=0), draws.max(axis=0)) if len(draws) > 1 else None
-        if y is not None:
-            y = entry.get("unit", 1.0) * y
-        yield Curve(x, y, color, dash=dash if isinstance(dash, str) else tuple(dash), band=band, spread=spread, **keys)
-        if x is not None and y is not None and "rate" in entry:  # the proved exponent, through the middle
-            line = y[len(x) // 2] * (x / x[len(x) // 2]) ** entry["rate"]
-            yield Curve(x, line, style.GREY, f"slope {entry['rate']:g}", "--")
+def drawn(
+    said: Sheet,
+    panels: Sequence[Mapping[str, Any]],
+    size: Sequence[float],
+    columns: int = 0,
+    below: int = 0,
+    heading: str = "",
+    of_all: bool = False,
+    **subplots: Any,
+) -> Figure:
+    """Draw panels in rows of so many, all in one row when left out; one with ``each`` for every line of that table.
 
-    def _numbers(self, value: Any, of: str = "mean") -> npt.NDArray[Any]:
-        """Return numbers by their name, of draws (draws, n) their "mean" or "median", or of "each" a column."""
-        found = np.asarray(self.values[self.filled(value)] if isinstance(value, str) else value)
-        if found.ndim < 2:
-            return found
-        return found.T if of == "each" else np.asarray(getattr(np, of)(found, axis=0))
+    ``size`` is that of the figure, or of a panel with what stands above and below all, in inches. ``below`` is
+    the number of columns of a legend under them: of the first panel's curves, or of all with other labels.
+    """
+    from matplotlib.figure import Figure
+
+    chosen = [
+        (said.given(line, panel=name), panel)
+        for panel in panels
+        for name, line in (said.lines(panel["each"]) if "each" in panel else {"": {}}).items()
+    ]
+    columns = columns or len(chosen)
+    rows = -(-len(chosen) // columns)
+    width, height, *more = size
+    whole = (width * columns, height * rows + more[0]) if more else (width, height)
+    figure = Figure(figsize=whole, layout="constrained")
+    places = figure.subplots(rows, columns, squeeze=False, **subplots).ravel()
+    for place in places[len(chosen) :]:
+        place.remove()
+    for place, (of, panel) in zip(places, chosen, strict=False):
+        _draw_panel(of, panel, place)
+    if below:
+        pairs = [
+            pair
+            for place in places[: None if of_all else 1]
+            for pair in zip(*place.get_legend_handles_labels(), strict=True)
+        ]
+        entries = {label: handle for handle, label in pairs}
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=below)
+    if heading:
+        figure.suptitle(said.filled(heading))
+    return figure
+
+
+def _draw_panel(said: Sheet, panel: Mapping[str, Any], axes: Axes) -> None:
+    """Draw the curves of a panel, and say what they are.
+
+    ``log`` and ``plain`` are the logarithmic axes, and those of them with plain numbers at 1, 2 and 5 of each decade.
+    ``ticks`` are written at a logarithmic x axis where powers of ten are too few, ``words`` at 0, 1, ... of it. A
+    linear one has at most so many numbers as ``bins``. ``axes`` has the ends of axes.
+    """
+    for curve in panel["curves"]:
+        _draw_curve(said, curve, axes)
+    title, x, y = (said.filled(panel.get(key, "")) for key in ("title", "x", "y"))
+    axes.set(**{f"{axis}scale": "log" for axis in panel.get("log", "")}, title=title, xlabel=x, ylabel=y)
+    for axis in panel.get("plain", ""):
+        _in_numbers(axes.xaxis if axis == "x" else axes.yaxis)
+    if "words" in panel:
+        words = said.values[panel["words"]]
+        axes.set_xticks(range(len(words)), words)
+    if "ticks" in panel:
+        ticks = said.numbers(panel["ticks"])[:: panel.get("every", 1)].tolist()
+        axes.set_xticks(ticks, [f"{place:g}" for place in ticks])
+        axes.tick_params(axis="x", which="minor", labelbottom=False)
+    axes.set(**{key: _ends(said, value) for key, value in panel.get("axes", {}).items()})
+    if "bins" in panel:
+        axes.locator_params(axis="x", nbins=panel["bins"])
+    if "legend" in panel:
+        axes.legend(**panel["legend"])
+
+
+def _ends(said: Sheet, value: Any) -> Any:
+    """Return both ends of an axis by their name, or as they stand there, free where one is left out or NaN."""
+    ends = said.values[value] if isinstance(value, str) else [*value, math.nan][:2]
+    return tuple(None if math.isnan(end) else end for end in ends)
+
+
+def _in_numbers(axis: Axis) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _draw_curve(said: Sheet, curve: Mapping[str, Any], axes: Axes) -> None:
+    """Draw values over places, or a curve for each line of the table ``each``.
+
+    It is a line across the axes where ``x`` is left out, and one along them where ``y`` is. ``look`` has further keys
+    of matplotlib's lines, ``spread`` half the lengths of error bars, ``rate`` a proved exponent, whose line goes
+    through the middle. With ``band`` a shade lies between the draws' least and largest values.
+    """
+    if "each" in curve:
+        keys = {key: value for key, value in curve.items() if key != "each"}
+        for name, line in said.lines(curve["each"]).items():
+            _draw_curve(said.given(line, each=name), {**line, **keys}, axes)
+        return
+    of, color, dash = curve.get("of", "mean"), curve.get("color", "blue"), curve.get("dash", "-")
+    x, y, spread = (said.numbers(curve[key], of) if key in curve else None for key in ("x", "y", "spread"))
+    look = {"color": vars(style).get(color.upper(), color), "linestyle": dash if isinstance(dash, str) else tuple(dash)}
+    look |= {"label": said.filled(curve["label"]) if curve.get("label") else None, **curve.get("look", {})}
+    marks = {"marker": curve.get("marker", ""), "markersize": curve.get("size", 4)}
+    if y is None:
+        axes.axvline(x, **look)  # type: ignore[arg-type]
+        return
+    y = curve.get("unit", 1.0) * y
+    if x is None:
+        axes.axhline(y, **look)
+    elif spread is not None:
+        axes.errorbar(x, y, spread, **marks, **look)
+    else:
+        axes.plot(x, y, **marks, **look)
+    draws = said.values[curve["y"]] if "band" in curve else []
+    if len(draws) > 1:
+        axes.fill_between(x, draws.min(axis=0), draws.max(axis=0), color=look["color"], alpha=0.2, linewidth=0)
+    if x is not None and "rate" in curve:
+        line = y[len(x) // 2] * (x / x[len(x) // 2]) ** curve["rate"]
+        axes.plot(x, line, color=style.GREY, linestyle="--", label=f"slope {curve['rate']:g}", marker="", markersize=4)

@@ -10,8 +10,8 @@ from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.reproductions.contract import Curve, Panel, Request, drawn
-from kernelswarm.simulations.reproductions.sheets import Sheet
+from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.sheets import Sheet, combined, drawn
 from kernelswarm.simulations.reproductions.walks import Course, course, followed, single_steps
 
 LEARNER = Polk(MulticlassLogistic(), Gaussian(0.5), Constant(0.5), 1e-3, 4, Epsilon(0.01))
@@ -50,13 +50,18 @@ def test_the_last_twentieth_of_the_samples_is_averaged():
 
 def test_a_figure_is_what_its_panels_say():
     curves = [
-        Curve([1, 10], [2.0, 3.0], "red", "line", "--"),
-        Curve(None, 2.5, "black", "level"),
-        Curve(4, None, "blue"),
+        {"x": [1, 10], "y": "line", "color": "vermillion", "label": "{name}", "dash": "--"},
+        {"y": 2.5, "color": "black", "label": "level"},
+        {"x": 4},
     ]
-    other = Panel([Curve([0, 1], [1.0, 2.0], "green", "more")], words=["none", "much"], axes={"ylim": (0.0, 5.0)})
+    said = Sheet("", {"line": np.array([[1.0, 3.0], [3.0, 3.0]]), "name": "line", "words": ["none", "much"]})
+    said = said.given(panels={"more": {}}, lines={"more": {"y": [1.0, 2.0]}})
+    first = {"curves": curves, "title": "t", "x": "x", "y": "y", "log": "x", "ticks": [1, 10]}
+    other = {"each": "panels", "curves": [{"each": "lines", "x": [0, 1], "label": "{panel}"}]}
+    other |= {"words": "words", "axes": {"ylim": [0.0, 5.0]}}
     for of_all, labels in ((False, ["line", "level"]), (True, ["line", "level", "more"])):
-        figure = drawn([Panel(curves, "t", "x", "y", "x", ticks=[1, 10]), other], (4.0, 2.0), below=2, of_all=of_all)
+        figure = drawn(said, [first, other], (2.0, 1.5, 0.5), below=2, of_all=of_all)
+        assert tuple(figure.get_size_inches()) == (4.0, 2.0)
         assert [text.get_text() for text in figure.legends[0].get_texts()] == labels
     left, right = figure.axes
     assert (left.get_title(), left.get_xlabel(), left.get_ylabel()) == ("t", "x", "y")
@@ -64,8 +69,19 @@ def test_a_figure_is_what_its_panels_say():
     assert [text.get_text() for text in left.get_xticklabels()] == ["1", "10"]
     assert [text.get_text() for text in right.get_xticklabels()] == ["none", "much"]
     drawn_line, across, upright = left.lines
-    assert drawn_line.get_linestyle() == "--" and set(across.get_ydata()) == {2.5} and set(upright.get_xdata()) == {4}
-    assert len(drawn([other] * 3, (4.0, 4.0), columns=2).axes) == 3
+    assert drawn_line.get_linestyle() == "--" and np.all(np.equal(across.get_ydata(), 2.5))
+    assert np.all(np.equal(upright.get_xdata(), 4))
+    np.testing.assert_array_equal(drawn_line.get_ydata(), [2.0, 3.0])  # means over the draws
+    assert len(drawn(said, [other] * 3, (4.0, 4.0), columns=2).axes) == 3
+
+
+def test_a_grid_has_every_combination_of_its_axes():
+    keys = {"penalty": "protocol.penalty", "links": {"late": {"links.delay": 3, "links.max_age": 9}, "ideal": {}}}
+    axes = {"links": ["ideal", "late"], "penalty": [1.0, 2.0]}
+    found = combined("{links}, {penalty:g}", axes, {**keys, "other": {}}, {"protocol": {"name": "consensus"}})
+    assert list(found) == ["ideal, 1", "ideal, 2", "late, 1", "late, 2"]
+    assert found["ideal, 2"] == {"protocol": {"name": "consensus", "penalty": 2.0}}
+    assert found["late, 1"]["links"] == {"delay": 3, "max_age": 9}
 
 
 @pytest.mark.parametrize(
