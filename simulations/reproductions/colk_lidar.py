@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.reproductions.colk_outliers import (
     METHODS,
     SAME,
-    Fit,
+    Runs,
     compared,
     first_of,
     learn,
@@ -23,7 +23,7 @@ from kernelswarm.simulations.reproductions.colk_outliers import (
     rows_of,
     spread,
 )
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import ByName, Claim, Reproduction, Request, Samples
 from kernelswarm.simulations.reproductions.sheets import Sheet, tables
 
 SHARE, SIZE = 0.1, 0.5
@@ -63,12 +63,12 @@ def reproduce(request: Request) -> Reproduction:
 class Split(NamedTuple):
     """Training samples in a new order for each epoch, clean test samples, and which are outliers."""
 
-    training: tuple[Array, Array]
-    test: tuple[Array, Array]
+    training: Samples
+    test: Samples
     hit: Booleans
 
 
-def _read(path: Path | None) -> tuple[Array, Array]:
+def _read(path: Path | None) -> Samples:
     """Read the ranges, scaled to [0, 1], (N, 1), and the log ratios, (N, 1)."""
     if path is None:
         raise InputError(f"--data is missing: it must name {DATA}")
@@ -101,16 +101,14 @@ def _error_without_outliers(seed: int, which: int, points: Array, targets: Array
     return learn(learner, *split.training).error(*split.test)
 
 
-def _claims(
-    said: Sheet, errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], clean: list[float]
-) -> Iterator[Claim]:
+def _claims(said: Sheet, errors: ByName, runs: Runs, clean: list[float]) -> Iterator[Claim]:
     yield from rows_of(said, "error", errors, runs)
     yield said.claim("clean", error=spread(clean), name=CLEAN, setting=METHODS[CLEAN].settings)
     yield first_of(said, "least", errors, printed(errors))
     yield first_of(said, "least of both", errors, SAME)
 
 
-def _pictured(runs: Mapping[str, list[Fit]], split: Split, errors: Mapping[str, list[float]]) -> dict[str, object]:
+def _pictured(runs: Runs, split: Split, errors: ByName) -> dict[str, object]:
     """Return what the sheet draws: the samples and the functions of a set."""
     grid = np.linspace(0.0, 1.0, 300)[:, None]
     samples = np.unique(np.hstack(split.training), axis=0)

@@ -17,7 +17,16 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.figures.style import BLUE, GREY
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import (
+    ByName,
+    Claim,
+    Figure,
+    Reproduction,
+    Request,
+    Samples,
+    beyond,
+    errs_more,
+)
 from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows, tables
 
 SHEET = Sheet("colk-outliers", globals())
@@ -53,6 +62,10 @@ class Fit:
         return float("nan") if self.function is None else mean_square(self.function, points, targets)
 
 
+Runs = Mapping[str, Sequence[Fit]]
+"""By methods, those of all sets."""
+
+
 def learn(learner: Any, points: Array, targets: Array, probes: Array | None = None, looks: int = 0) -> Fit:
     """Learn a set batch by batch, and look at the values at ``probes`` (n, p) so many times.
 
@@ -79,7 +92,7 @@ def learn(learner: Any, points: Array, targets: Array, probes: Array | None = No
     return found
 
 
-def prepared(method: Row, training: tuple[Array, Array], validation: tuple[Array, Array]) -> tuple[Any, str]:
+def prepared(method: Row, training: Samples, validation: Samples) -> tuple[Any, str]:
     """Build a method's learner, its step size tuned if it is to be; returns it with its settings in words."""
     if not method.tuned:
         return method.learner, method.settings
@@ -94,8 +107,8 @@ def prepared(method: Row, training: tuple[Array, Array], validation: tuple[Array
 
 def compared(
     request: Request,
-    tuning: tuple[tuple[Array, Array], tuple[Array, Array]],
-    sets: Sequence[tuple[Array, Array]],
+    tuning: tuple[Samples, Samples],
+    sets: Sequence[Samples],
     probes: Array | None = None,
     looks: int = 0,
 ) -> tuple[dict[str, list[Fit]], dict[str, str]]:
@@ -128,9 +141,7 @@ def final_orders(runs: Sequence[Fit]) -> list[float]:
     return [float(run.function.order) for run in runs if run.function is not None]
 
 
-def rows_of(
-    said: Sheet, key: str, measured: Mapping[str, Sequence[float]], runs: Mapping[str, Sequence[Fit]]
-) -> Iterator[Claim]:
+def rows_of(said: Sheet, key: str, measured: ByName, runs: Runs) -> Iterator[Claim]:
     """Write one row for each method: its error with the spread, and its model order."""
     for name, found in measured.items():
         orders = final_orders(runs[name])
@@ -139,12 +150,12 @@ def rows_of(
         yield replace(claim, published="") if METHODS[name].control else claim
 
 
-def printed(measured: Mapping[str, Sequence[float]]) -> list[str]:
+def printed(measured: ByName) -> list[str]:
     """Return the measured methods that papers have."""
     return [name for name in measured if not METHODS[name].control]
 
 
-def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str) -> str:
+def least(measured: ByName, names: Sequence[str], statistic: str) -> str:
     """Return which of the methods has the least "mean" or "deviation"; one that diverged anywhere has neither."""
     figure = np.mean if statistic == "mean" else np.std
 
@@ -155,9 +166,7 @@ def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statist
     return min(names, key=value)
 
 
-def first_of(
-    said: Sheet, key: str, measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str = "mean"
-) -> Claim:
+def first_of(said: Sheet, key: str, measured: ByName, names: Sequence[str], statistic: str = "mean") -> Claim:
     """Return the claim that of some methods COLK has the least "mean" or "deviation", by more than the sets' spread.
 
     Every other one that diverged nowhere must err more on the same sets, or lie farther from its median (Brown and
@@ -245,7 +254,7 @@ def _truth(points: Array) -> Array:
     return np.asarray(STREAM(points[:, 0], np.zeros(len(points), dtype=np.int64))).reshape(-1, 1)
 
 
-def _errors_claims(said: Sheet, errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]]) -> Iterator[Claim]:
+def _errors_claims(said: Sheet, errors: ByName, runs: Runs) -> Iterator[Claim]:
     yield from rows_of(said, "error", errors, runs)
     for statistic in ("mean", "deviation"):
         yield first_of(said, "least", errors, printed(errors), statistic)
@@ -259,9 +268,7 @@ def _variation(runs: list[Fit]) -> float:
     return float(np.sqrt(np.mean(np.var(np.stack(values), axis=0)))) / SCALE if values else float("nan")
 
 
-def _order_claims(
-    said: Sheet, errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], fewer: list[float], order: float
-) -> Iterator[Claim]:
+def _order_claims(said: Sheet, errors: ByName, runs: Runs, fewer: list[float], order: float) -> Iterator[Claim]:
     orders = [float(run.orders[len(run.orders) // 2]) for run in runs["COLK"] if run.function is not None]
     halfway = float(np.mean(orders or [np.nan]))
     colk, network = (float(np.mean(errors[name])) for name in ("COLK", "RBF network"))
@@ -270,7 +277,7 @@ def _order_claims(
     yield of.claim("functions", bool(fewer) and order < 25.0 and network < 1.1 * colk <= float(np.mean(fewer)))
 
 
-def _boxes(errors: Mapping[str, list[float]]) -> Figure:
+def _boxes(errors: ByName) -> Figure:
     figure = SHEET.figure("errors", "pictures")
     (axes,) = figure.axes
     kept = [[value for value in values if np.isfinite(value)] for values in errors.values()]
@@ -285,7 +292,7 @@ def _boxes(errors: Mapping[str, list[float]]) -> Figure:
     return figure
 
 
-def _pictured(runs: Mapping[str, list[Fit]], targets: Array) -> dict[str, Any]:
+def _pictured(runs: Runs, targets: Array) -> dict[str, Any]:
     """Return what the sheet draws: the courses of a run of each method, and the functions of two sets."""
     numbers: dict[str, Any] = {"grid": GRID[:, 0], "truth": _truth(GRID)[:, 0], "courses": {}, "fits1": {}, "fits2": {}}
     strokes = tables(SHEET.name)["strokes"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,15 @@ else:
 Item = TypeVar("Item")
 ByDraw = Sequence[float] | Array
 """A number of each draw."""
+
+ByName = Mapping[str, Sequence[float]]
+"""Numbers of each draw, or of each look, by what they are of."""
+
+Samples = tuple[Array, Array]
+"""Points (n, p) and targets (n, q)."""
+
+Table = Mapping[str, Any]
+"""Keys with their values, as in an experiment file and in a sheet."""
 
 
 @dataclass(frozen=True)

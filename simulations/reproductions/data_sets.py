@@ -10,6 +10,7 @@ import numpy as np
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data.array_files import read_idx
+from kernelswarm.simulations.reproductions.contract import Samples
 
 HOUSING_FILE = "cal_housing.data.gz"
 HOUSING = (
@@ -40,25 +41,25 @@ MOTIONS = (
 """What the files are; a reader refuses any other with an InputError that names it."""
 
 
-def housing(file: Path) -> tuple[Array, Array]:
+def housing(file: Path) -> Samples:
     """Read :data:`HOUSING`: longitude, latitude and six more inputs (n, 8), and a block's median value (n, 1)."""
     rows = _numbers(file, 9, HOUSING, named=True)
     return rows[:, :-1], rows[:, -1:]
 
 
-def slices(file: Path) -> tuple[Array, Array]:
+def slices(file: Path) -> Samples:
     """Read :data:`SLICES`: histograms of bone and of air (n, 384), and where along the body a slice lies (n, 1)."""
     rows = _numbers(file, 386, SLICES, named=True)
     return rows[:, 1:-1], rows[:, -1:]
 
 
-def years(file: Path) -> tuple[Array, Array]:
+def years(file: Path) -> Samples:
     """Read :data:`YEARS`: means and covariances of songs' timbre (n, 90), and the years they appeared in (n, 1)."""
     rows = _numbers(file, 91, YEARS, named=False)
     return rows[:, 1:], rows[:, :1]
 
 
-def adult(file: Path) -> tuple[Array, Array]:
+def adult(file: Path) -> Samples:
     """Read :data:`ADULT`: census attributes of people (n, 123), and whether they earn more than 50,000 (n, 1)."""
     from sklearn.datasets import load_svmlight_file
 

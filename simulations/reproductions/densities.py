@@ -139,8 +139,8 @@ class Squares:
 
 def in_one_look(loss: PoissonProcess, estimate: Squares, samples: Array, test: Array) -> DensityCurve:
     """Return a batch estimate from all samples as a curve."""
-    numbers = (np.array([number]) for number in (len(samples), float(estimate.order)))
-    return DensityCurve(*numbers, estimate.values(FINE).T, np.array([loss_of(loss, estimate, test)]), estimate)
+    size, order = np.array([[len(samples)], [estimate.order]], dtype=np.float64)
+    return DensityCurve(size, order, estimate.values(FINE).T, np.array([loss_of(loss, estimate, test)]), estimate)
 
 
 def chosen_batch(loss: PoissonProcess, kernel: Kernel, training: Array) -> tuple[Squares, float]:

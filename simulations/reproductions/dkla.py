@@ -18,7 +18,7 @@ from kernelswarm.simulations.engine.measure import BYTES
 from kernelswarm.simulations.engine.scores import scores_of
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
 from kernelswarm.simulations.reproductions import okfeb_regression
-from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request, Samples
 from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -57,7 +57,7 @@ class Fit(NamedTuple):
 
 
 def fits(
-    data: Mapping[int, tuple[Array, Array]],
+    data: Mapping[int, Samples],
     neighbors: Mapping[int, Sequence[int]],
     bandwidth: float,
     features: int,

@@ -10,7 +10,7 @@ from kernelswarm.agents.learners.krls import Krls
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, Samples
 from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows, tables
 from kernelswarm.simulations.reproductions.walks import predicted
 
@@ -46,7 +46,7 @@ def series(length: int = LENGTH) -> Array:
     return np.round(found, 6)
 
 
-def embedded(values: Array, length: int = EMBEDDING) -> tuple[Array, Array]:
+def embedded(values: Array, length: int = EMBEDDING) -> Samples:
     """Return the L values before each, newest first, padded with 0, (n, L); and the values, (n, 1)."""
     points = np.zeros((len(values) - 1, length))
     for delay in range(length):

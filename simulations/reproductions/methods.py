@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.reproductions import dkla
+from kernelswarm.simulations.reproductions.contract import Samples, Table
 from kernelswarm.simulations.reproductions.data_sets import HOUSING_FILE, housing
 from kernelswarm.simulations.reproductions.sheets import tables
 from kernelswarm.simulations.running.simulation import simulate
@@ -154,8 +155,6 @@ def _moved(place: Place, key: int, by: int) -> Place:
     return (*place[:key], place[key] + by, *place[key + 1 :])
 
 
-Table = Mapping[str, Any]
-
 EVALUATIONS = 10
 LAST = 3
 """The evaluations, the last, whose medians count."""
@@ -196,7 +195,7 @@ class Task(NamedTuple):
     learner: Table
     errors: Mapping[str, str] = POOLED
     classes: bool = False
-    data: tuple[Array, Array] | None = None
+    data: Samples | None = None
     validation: Task | None = None
     rounds: int | None = None
     large: bool = False

@@ -12,7 +12,7 @@ from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import MovingAverage
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request, Samples
 from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.walks import named
 
@@ -77,7 +77,7 @@ def reproduce(request: Request) -> Reproduction:
     return said.found(claims, arrays)
 
 
-def spheres(samples: int, generator: np.random.Generator) -> tuple[Array, Array]:
+def spheres(samples: int, generator: np.random.Generator) -> Samples:
     """Draw points near the spheres of radius 1 and 2, (n, 3), with -1 and 1 for the sphere, (n,)."""
     which = generator.integers(2, size=samples)
     points = generator.normal(size=(samples, 3))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,16 @@ from kernelswarm.graphs.given.matrices import matlab_arrays
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import (
+    Claim,
+    Figure,
+    Reproduction,
+    Request,
+    Samples,
+    Table,
+    beyond,
+    errs_more,
+)
 from kernelswarm.simulations.reproductions.data_sets import (
     ADULT,
     ADULT_FILE,
@@ -59,7 +68,7 @@ class TunedCurve(NamedTuple):
     order: int
 
 
-def made(keys: Mapping[str, Any], step_size: float, bandwidth: float) -> Learner:
+def made(keys: Table, step_size: float, bandwidth: float) -> Learner:
     """Build a learner; the linear one has no kernel."""
     kernel = {} if keys["name"] == "linear" else {"kernel": {"name": "gaussian", "bandwidth": bandwidth}}
     learner: Learner = build("learner", {"step_size": step_size, "regularization": REGULARIZATION, **keys, **kernel})
@@ -67,7 +76,7 @@ def made(keys: Mapping[str, Any], step_size: float, bandwidth: float) -> Learner
 
 
 def best_learning_curve(
-    keys: Mapping[str, Any], points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]
+    keys: Table, points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]
 ) -> TunedCurve:
     """Learn the whole sequence with the step size and the bandwidth that err least on its beginning."""
     inputs, widths = (points.shape[1], bandwidths[:1]) if keys["name"] == "linear" else (1, bandwidths)
@@ -78,7 +87,7 @@ def best_learning_curve(
     return timed(keys, points, targets, *min(trials, key=trials.__getitem__))
 
 
-def timed(keys: Mapping[str, Any], points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCurve:
+def timed(keys: Table, points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCurve:
     """Learn the whole sequence with a step size and a bandwidth; a step of the learner's own is that of Pegasos."""
     start = time.process_time()
     errors, order = predicted(made(keys, step_size, bandwidth), points, targets)
@@ -98,9 +107,7 @@ def curve(errors: Array) -> Array:
     return means
 
 
-def claims(
-    name: str, methods: Mapping[str, Any], budget: int, learning_curves: Mapping[str, TunedCurve]
-) -> Iterator[Claim]:
+def claims(name: str, methods: Table, budget: int, learning_curves: Mapping[str, TunedCurve]) -> Iterator[Claim]:
     """Compare the paper's claims on a data set with the measurements, each learner first, then all together."""
     errors = {label: float(np.mean(found.errors)) for label, found in learning_curves.items()}
     for label, found in learning_curves.items():
@@ -262,7 +269,7 @@ def reproduce(request: Request) -> Reproduction:
     return said.found(rows, arrays, figures)
 
 
-def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
+def read(folder: Path | None) -> dict[str, Samples]:
     """Read both data sets as they were published: points (n, p) and targets (n, 1)."""
     if folder is None:
         raise InputError(f"--data is missing: it must name {DATA}")
@@ -277,7 +284,7 @@ def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
     return {"California housing": housing(folder / FILES[0]), "air quality": (inputs, targets)}
 
 
-def further(folder: Path | None) -> dict[str, tuple[Array, Array]]:
+def further(folder: Path | None) -> dict[str, Samples]:
     """Read the paper's other sets in the folder, at most MOST of their rows each, drawn at random."""
     found = {}
     for name, (file, read_rows) in FURTHER.items():
@@ -296,7 +303,7 @@ def _absent(names: Sequence[str]) -> str:
     return f"{used}. {' and '.join(names)}: not at hand; air quality stands in their place."
 
 
-def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:
+def load(folder: Path | None) -> dict[str, Samples]:
     """Read both data sets, with gaps of the air's quality filled: points (n, p) and targets (n, 1)."""
     found = read(folder)
     inputs, targets = found["air quality"]

@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Polynomial
 from kernelswarm.agents.parts.subspace_rules import Normalized, Power
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import ByName, Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.sheets import Sheet
 
 SHEET = Sheet("okfeb-spheres", globals())
@@ -185,10 +185,10 @@ def fits_by_rank(points: Array, kernel: Kernel) -> list[float]:
 
 def claims(
     said: Sheet,
-    fits: Mapping[str, Sequence[float]],
+    fits: ByName,
     moves: Mapping[str, Array],
-    by_rank: Mapping[str, Sequence[float]],
-    budgets: Mapping[str, Sequence[float]],
+    by_rank: ByName,
+    budgets: ByName,
 ) -> Iterator[Claim]:
     """Compare the paper's claims with the measurements."""
     batch = fits["batch (Alg. 1)"]

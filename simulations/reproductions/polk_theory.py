@@ -15,7 +15,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.reproductions.contract import Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request, Samples
 from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.walks import SLACK, evenly, midpoints, named, ridge_optimum, slope, walk
 
@@ -66,7 +66,7 @@ def _curve(points: Array) -> Array:
     return curve
 
 
-def _sample(samples: int, seed: Sequence[int]) -> tuple[Array, Array]:
+def _sample(samples: int, seed: Sequence[int]) -> Samples:
     generator = np.random.default_rng(seed)
     points = generator.uniform(size=(samples, 1))
     return points, _curve(points) + generator.uniform(-NOISE, NOISE, size=(samples, 1))

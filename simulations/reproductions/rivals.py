@@ -6,13 +6,13 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelswarm.arrays import Array
 from kernelswarm.simulations.reproductions import methods
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Request, Table, errs_more
 from kernelswarm.simulations.reproductions.data_sets import HOUSING, HOUSING_FILE
 from kernelswarm.simulations.reproductions.methods import (
     METHODS,
@@ -116,7 +116,7 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
     return figure
 
 
-def _marks(points: Sequence[Point]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _marks(points: Sequence[Point]) -> Iterator[tuple[str, Table]]:
     """Yield the lines of controls without a network, each family's points with its front, and the common front."""
     level = min((point.error for point in points if point.family == "alone"), default=float("inf"))
     points = [point for point in points if point.error <= SHOWN * level]

@@ -25,7 +25,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, spread
+from kernelswarm.simulations.reproductions.contract import Claim, Figure, Reproduction, Table, spread
 from kernelswarm.simulations.reproductions.walks import SLACK, slope
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Row:
 
 
 @cache
-def tables(name: str) -> Mapping[str, Any]:
+def tables(name: str) -> Table:
     """Return all that the sheet of a reproduction holds."""
     return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
 
@@ -93,9 +93,7 @@ def rows(name: str, part: str = "") -> tuple[Row, ...]:
     )
 
 
-def combined(
-    words: str, axes: Mapping[str, Iterable[Any]], keys: Mapping[str, Any], base: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
+def combined(words: str, axes: Mapping[str, Iterable[Any]], keys: Table, base: Table) -> dict[str, dict[str, Any]]:
     """Return the experiments of a grid, which every combination of its axes' values makes of a base, by their words.
 
     An axis has one of the experiment's keys, or for each of its values several keys with what they become.
@@ -135,9 +133,9 @@ class Sheet:
     """The texts, claims and figures of a reproduction, with the values that they are filled with."""
 
     name: str
-    values: Mapping[str, Any]
+    values: Table
 
-    def given(self, *values: Mapping[str, Any], **more: Any) -> Sheet:
+    def given(self, *values: Table, **more: Any) -> Sheet:
         """Return the sheet with further values."""
         return Sheet(self.name, ChainMap(more, *map(dict, values), dict(self.values)))
 
@@ -178,10 +176,10 @@ class Sheet:
         """Draw a figure of the sheet, with further keys of :func:`drawn`."""
         return drawn(self, **tables(self.name)[kind][key], **more)
 
-    def lines(self, table: str) -> Mapping[str, Any]:
+    def lines(self, table: str) -> Table:
         """Return a table of the values or of the sheet."""
         name = self.filled(table)
-        found: Mapping[str, Any] = self.values[name] if name in self.values else tables(self.name)[name]
+        found: Table = self.values[name] if name in self.values else tables(self.name)[name]
         return found
 
     def numbers(self, value: Any, of: str = "mean") -> npt.NDArray[Any]:
@@ -204,7 +202,7 @@ class Sheet:
 
 def drawn(
     said: Sheet,
-    panels: Sequence[Mapping[str, Any]],
+    panels: Sequence[Table],
     size: Sequence[float],
     columns: int = 0,
     below: int = 0,
@@ -247,7 +245,7 @@ def drawn(
     return figure
 
 
-def _draw_panel(said: Sheet, panel: Mapping[str, Any], axes: Axes) -> None:
+def _draw_panel(said: Sheet, panel: Table, axes: Axes) -> None:
     """Draw the curves of a panel, and say what they are.
 
     ``log`` and ``plain`` are the logarithmic axes, and those of them with plain numbers at 1, 2 and 5 of each decade.
@@ -288,7 +286,7 @@ def _in_numbers(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _draw_curve(said: Sheet, curve: Mapping[str, Any], axes: Axes) -> None:
+def _draw_curve(said: Sheet, curve: Table, axes: Axes) -> None:
     """Draw values over places, or a curve for each line of the table ``each``.
 
     It is a line across the axes where ``x`` is left out, and one along them where ``y`` is. ``look`` has further keys

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, Table, beyond, errs_more
 from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.survey_networks import (
     GRAPHS,
@@ -68,7 +68,7 @@ def reproduce(request: Request) -> Reproduction:
     return said.found([*_claims(found, sizes, rounds), *tried], arrays(found, GRAPHS, FORMS, STEPS), figures)
 
 
-def _rule(setting: Setting) -> Mapping[str, Any] | str:
+def _rule(setting: Setting) -> Table | str:
     protocol = {"name": "consensus", "penalty": setting.penalty, "form": setting.form, "step": setting.step}
     return CONTROLS.get(setting.penalty, protocol)
 

@@ -12,7 +12,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.reproductions.contract import Figure, Request
+from kernelswarm.simulations.reproductions.contract import Figure, Request, Table
 from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -38,8 +38,6 @@ def ended(rounds: int, evaluate_every: int | None = None, evaluation: Any = None
     except SimulationError:
         return None
 
-
-Table = Mapping[str, Any]
 
 GRAPHS = ("ring", "grid", "erdos_renyi", "complete")
 SIZES = (5, 10, 20, 50)
@@ -181,7 +179,7 @@ def hyphened(word: str) -> str:
     return word.replace("_", "-")
 
 
-def figure(said: Sheet, graphs: Sequence[str], shown: Mapping[str, Any]) -> Figure:
+def figure(said: Sheet, graphs: Sequence[str], shown: Table) -> Figure:
     """Draw the sheet's curves of each graph's error above those of its disagreement."""
     panels = {
         name: {"graph": hyphened(name), "error": "" if place else "error", "apart": "" if place else "disagreement"}

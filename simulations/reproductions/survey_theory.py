@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.reproductions.contract import Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import Reproduction, Request, Table, beyond, errs_more
 from kernelswarm.simulations.reproductions.sheets import Sheet
 from kernelswarm.simulations.reproductions.survey_networks import FIELD, SINE, Outcome, graph, mean, outcome
 from kernelswarm.simulations.reproductions.walks import SLACK, slope
@@ -129,8 +129,8 @@ def _over_horizons(horizons: Sequence[int], draws: Sequence[int], request: Reque
 
 def _on_ring(
     nodes: int,
-    stream: Mapping[str, Any],
-    rule: Mapping[str, Any] | str,
+    stream: Table,
+    rule: Table | str,
     rounds: int,
     draws: Sequence[int],
     regret: Sequence[str] = (),

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, Table
 from kernelswarm.simulations.reproductions.sheets import Sheet, combined, tables
 from kernelswarm.simulations.reproductions.survey_networks import ended
 
 SHEET = Sheet("unreliable-links", globals())
-Table = Mapping[str, Any]
 GRAPHS, STREAMS, PROTOCOLS, SWEEPS, GRIDS, CHANGING = (
     tables(SHEET.name)[kind] for kind in ("graphs", "streams", "protocols", "sweeps", "grids", "changing")
 )

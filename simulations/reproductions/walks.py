@@ -16,6 +16,7 @@ from kernelswarm.agents.nodes.passes import learn
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.arrays import Array, Integers
+from kernelswarm.simulations.reproductions.contract import Samples
 
 # A learner's course: its figures along a stream of samples.
 
@@ -95,8 +96,8 @@ def tested(function: Function, loss: Loss, points: Array, labels: Array, rows: i
 
 def course(
     learner: Learner,
-    training: tuple[Array, Array],
-    test: tuple[Array, Array],
+    training: Samples,
+    test: Samples,
     looks: Sequence[int],
     classes: int,
     advance: Callable[[Any, Any, Array, Array], object] = learn,
