@@ -13,34 +13,38 @@ from kernelswarm.simulations.reproductions.contract import Reproduce
 
 # The names of the reproductions: the one table.
 
-# name -> "module:function". A new reproduction is one file and one line here; nothing is imported until it is named.
+# name -> "module:function", of a module of that name. A new reproduction is one file and one line here; nothing is
+# imported until it is named.
 # A module whose reproduction needs data says which in its constant DATA: the file, and where it is published; where
 # it runs without, DATA_IS_OPTIONAL is true.
 REPRODUCTIONS: dict[str, str] = {
-    "polk-multidist": "kernelswarm.simulations.reproductions.polk_multidist:reproduce",
-    "polk-theory": "kernelswarm.simulations.reproductions.polk_theory:reproduce",
-    "polk-mnist": "kernelswarm.simulations.reproductions.polk_mnist:reproduce",
-    "okfeb-spheres": "kernelswarm.simulations.reproductions.okfeb_spheres:reproduce",
-    "okfeb-manifold": "kernelswarm.simulations.reproductions.okfeb_manifold:reproduce",
-    "okfeb-regression": "kernelswarm.simulations.reproductions.okfeb_regression:reproduce",
-    "okfeb-bounds": "kernelswarm.simulations.reproductions.okfeb_bounds:reproduce",
-    "colk-outliers": "kernelswarm.simulations.reproductions.colk_outliers:reproduce",
-    "colk-lidar": "kernelswarm.simulations.reproductions.colk_lidar:reproduce",
-    "colk-theory": "kernelswarm.simulations.reproductions.colk_theory:reproduce",
-    "spppot-gaussian": "kernelswarm.simulations.reproductions.spppot_gaussian:reproduce",
-    "spppot-shots": "kernelswarm.simulations.reproductions.spppot_shots:reproduce",
-    "spppot-mnist": "kernelswarm.simulations.reproductions.spppot_mnist:reproduce",
-    "spppot-theory": "kernelswarm.simulations.reproductions.spppot_theory:reproduce",
-    "survey-consensus": "kernelswarm.simulations.reproductions.survey_consensus:reproduce",
-    "survey-proximity": "kernelswarm.simulations.reproductions.survey_proximity:reproduce",
-    "survey-theory": "kernelswarm.simulations.reproductions.survey_theory:reproduce",
-    "survey-figure2": "kernelswarm.simulations.reproductions.survey_figure2:reproduce",
-    "krls-lorenz": "kernelswarm.simulations.reproductions.krls_lorenz:reproduce",
-    "unreliable-links": "kernelswarm.simulations.reproductions.unreliable_links:reproduce",
-    "faults": "kernelswarm.simulations.reproductions.faults:reproduce",
-    "summaries": "kernelswarm.simulations.reproductions.summaries:reproduce",
-    "rivals": "kernelswarm.simulations.reproductions.rivals:reproduce",
-    "dkla": "kernelswarm.simulations.reproductions.dkla:reproduce",
+    name: f"kernelswarm.simulations.reproductions.{name.replace('-', '_')}:reproduce"
+    for name in (
+        "polk-multidist",
+        "polk-theory",
+        "polk-mnist",
+        "okfeb-spheres",
+        "okfeb-manifold",
+        "okfeb-regression",
+        "okfeb-bounds",
+        "colk-outliers",
+        "colk-lidar",
+        "colk-theory",
+        "spppot-gaussian",
+        "spppot-shots",
+        "spppot-mnist",
+        "spppot-theory",
+        "survey-consensus",
+        "survey-proximity",
+        "survey-theory",
+        "survey-figure2",
+        "krls-lorenz",
+        "unreliable-links",
+        "faults",
+        "summaries",
+        "rivals",
+        "dkla",
+    )
 }
 
 

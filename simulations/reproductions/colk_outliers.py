@@ -263,7 +263,7 @@ def _errors_claims(said: Sheet, errors: ByName, runs: Runs) -> Iterator[Claim]:
     yield said.claim("variation", deviations["COLK"] < deviations["POLK"], deviations=deviations)
 
 
-def _variation(runs: list[Fit]) -> float:
+def _variation(runs: Sequence[Fit]) -> float:
     values = [run.values[-1][: len(GRID)] for run in runs if run.function is not None]
     return float(np.sqrt(np.mean(np.var(np.stack(values), axis=0)))) / SCALE if values else float("nan")
 

@@ -19,7 +19,7 @@ from kernelswarm.simulations.engine.scores import scores_of
 from kernelswarm.simulations.experiment.experiment import Experiment, build_experiment
 from kernelswarm.simulations.reproductions import okfeb_regression
 from kernelswarm.simulations.reproductions.contract import Reproduction, Request, Samples
-from kernelswarm.simulations.reproductions.sheets import Sheet
+from kernelswarm.simulations.reproductions.sheets import Sheet, tables
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -214,18 +214,6 @@ def _values(weights: Sequence[Array], features: Sequence[Array]) -> list[Array]:
 
 DATA, FILES = okfeb_regression.BOTH, okfeb_regression.FILES
 
-PUBLISHED: dict[str, dict[int, float]] = {
-    "California housing": {20: 0.5358, 60: 0.3513, 120: 0.2882},
-    "air quality": {30: 0.4455, 70: 0.2051, 130: 0.1114},
-}
-"""Relative squared errors on test data, by the number of features (Yang, He, He, Yang, Huang, 2024)."""
-
-PUBLISHED_OF_DEKRR: dict[str, dict[int, float]] = {
-    "California housing": {20: 0.3124, 60: 0.2485, 120: 0.2344},
-    "air quality": {30: 0.1813, 70: 0.0907, 130: 0.0645},
-}
-"""The same of the paper's own method, with features that each node chooses for its data."""
-
 NODES, NEIGHBORS = 10, 4
 BANDWIDTH = 0.25
 LAMBDA = 1e-6
@@ -245,21 +233,18 @@ def reproduce(request: Request) -> Reproduction:
     """
     draws = 3 if request.quick else 10
     claims, arrays = [], {}
-    methods = {"DKLA": (error, PUBLISHED), "DeKRR-DDRF": (error_of_dekrr, PUBLISHED_OF_DEKRR)}
+    methods = {"DKLA": error, "DeKRR-DDRF": error_of_dekrr}
     cells = [
-        (method, name, features)
-        for method, (_, published) in methods.items()
-        for name, table in published.items()
-        for features in table
+        (method, name, *cell)
+        for method, table in tables(SHEET.name)["published"].items()
+        for name, row in table.items()
+        for cell in row
     ]
     data = okfeb_regression.read(request.data)
-    for place, (method, name, features) in enumerate(cells):
-        request.tell(f"{method}, {name}: {features} features", place / len(cells))
-        measured, table = methods[method]
-        errors = [measured(*data[name], features, request.seed * draws + draw) for draw in range(draws)]
-        mean, spread, published = np.mean(errors), np.std(errors, ddof=1), table[name][features]
+    for method, name, features, published in request.each(cells, "{0[0]}, {0[1]}: {0[2]} features".format):
+        errors = [methods[method](*data[name], features, request.seed * draws + draw) for draw in range(draws)]
+        near = abs(np.mean(errors) - published) <= 2.0 * np.std(errors, ddof=1)
         of = SHEET.given(method=method, name=name, features=features, draws=draws)
-        near = abs(mean - published) <= 2.0 * spread
         claims.append(of.claim("error", near, published=published, errors=errors))
         arrays[f"{method}, {name}, {features}"] = np.array(errors)
     return SHEET.found(claims, arrays)

@@ -21,7 +21,7 @@ from kernelswarm.arrays import Array
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
-from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows
+from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows, tables
 from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
 
 SHEET = Sheet("polk-multidist", globals())
@@ -39,11 +39,12 @@ def lbfgs(
     classes: int,
     regularization: float,
     steps: int = 500,
+    span: Array | None = None,
 ) -> KernelSum:
     """Minimise ``mean loss + lambda/2 ||f||^2`` over all f by L-BFGS (POLK section 5, its dense batch solver).
 
     f is written in samples that span all of them to working precision, so that nothing is lost against an expansion in
-    all. At kinks the loss's own subgradient is taken.
+    all, or in those of ``span`` (m, p). At kinks the loss's own subgradient is taken.
 
     Parameters
     ----------
@@ -61,8 +62,29 @@ def lbfgs(
     steps : int
         The most iterations for each loss.
     """
-    span = points[spanning(kernel, points, komp.SPAN_THRESHOLD)]
-    return _fitted(losses, kernel, span, points, labels, classes, regularization, steps)
+    if span is None:
+        span = points[spanning(kernel, points, komp.SPAN_THRESHOLD)]
+    whole = Expansion.from_arrays(kernel, span, np.zeros((len(span), classes)))
+    basis = whole.rows(points) @ whole.factor.T  # f = basis @ theta at the points, ||f|| = ||theta||
+
+    def descent(flat: Array, loss: Loss) -> tuple[float, Array]:
+        theta = flat.reshape(-1, classes)
+        values = basis @ theta
+        slopes = basis.T @ loss.derivatives(values, labels) / len(points) + regularization * theta
+        value = float(loss.values(values, labels).mean()) + 0.5 * regularization * float(flat @ flat)
+        return value, slopes.ravel()
+
+    theta = np.zeros(whole.order * classes)
+    for loss in losses:
+        theta = minimize(
+            descent,
+            theta,
+            args=(loss,),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": steps, "maxfun": 2 * steps},
+        ).x
+    return KernelSum(kernel, points.shape[1], classes).assign(span, whole.factor.T @ theta.reshape(-1, classes))
 
 
 def import_vectors(
@@ -99,7 +121,7 @@ def import_vectors(
         free = norms > komp.SPAN_THRESHOLD
         scores = np.where(free, np.sum(gains / np.where(curvatures > 0.0, curvatures, np.inf), axis=1), -np.inf)
         chosen.append(int(np.argmax(scores)))
-        function = _fitted([loss], kernel, candidates[chosen], points, labels, classes, regularization, 100)
+        function = lbfgs([loss], kernel, points, labels, classes, regularization, 100, candidates[chosen])
     return function
 
 
@@ -107,39 +129,6 @@ def objective(loss: Loss, function: KernelSum, points: Array, labels: Array, reg
     """Compute ``mean loss + lambda/2 ||f||^2``."""
     mean = float(loss.values(function.values(points), labels).mean())
     return mean + 0.5 * regularization * function.inner(function)
-
-
-def _fitted(
-    losses: Sequence[Loss],
-    kernel: Kernel,
-    span: Array,
-    points: Array,
-    labels: Array,
-    classes: int,
-    regularization: float,
-    steps: int,
-) -> KernelSum:
-    whole = Expansion.from_arrays(kernel, span, np.zeros((len(span), classes)))
-    basis = whole.rows(points) @ whole.factor.T  # f = basis @ theta at the points, ||f|| = ||theta||
-
-    def descent(flat: Array, loss: Loss) -> tuple[float, Array]:
-        theta = flat.reshape(-1, classes)
-        values = basis @ theta
-        slopes = basis.T @ loss.derivatives(values, labels) / len(points) + regularization * theta
-        value = float(loss.values(values, labels).mean()) + 0.5 * regularization * float(flat @ flat)
-        return value, slopes.ravel()
-
-    theta = np.zeros(whole.order * classes)
-    for loss in losses:
-        theta = minimize(
-            descent,
-            theta,
-            args=(loss,),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": steps, "maxfun": 2 * steps},
-        ).x
-    return KernelSum(kernel, points.shape[1], classes).assign(span, whole.factor.T @ theta.reshape(-1, classes))
 
 
 KERNEL, REGULARIZATION = Gaussian(math.sqrt(0.6)), 1e-6
@@ -160,11 +149,7 @@ class BatchFit(NamedTuple):
     order: float
 
 
-BATCHES = {
-    "L-BFGS, hinge loss": "4.08% with 5000 points, risk 0.0854 (table 2)",
-    "L-BFGS, logistic loss": "4.04% with 5000 points, risk 0.0854 (table 2)",
-    "import vector machine": "4.08% with 16 points, risk 0.0894 (table 2)",
-}
+BATCHES: dict[str, str] = tables("polk-multidist")["batches"]
 """The dense batch solutions of table 2, with their printed numbers."""
 
 

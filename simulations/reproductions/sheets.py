@@ -300,9 +300,13 @@ def _draw_curve(said: Sheet, curve: Table, axes: Axes) -> None:
         return
     of, color, dash = curve.get("of", "mean"), curve.get("color", "blue"), curve.get("dash", "-")
     x, y, spread = (said.numbers(curve[key], of) if key in curve else None for key in ("x", "y", "spread"))
-    look = {"color": vars(style).get(color.upper(), color), "linestyle": dash if isinstance(dash, str) else tuple(dash)}
-    look |= {"label": said.filled(curve["label"]) if curve.get("label") else None, **curve.get("look", {})}
-    marks = {"marker": curve.get("marker", ""), "markersize": curve.get("size", 4)}
+    look: Table = {
+        "color": vars(style).get(color.upper(), color),
+        "linestyle": dash if isinstance(dash, str) else tuple(dash),
+        "label": said.filled(curve["label"]) if curve.get("label") else None,
+        **curve.get("look", {}),
+    }
+    marks: Table = {"marker": curve.get("marker", ""), "markersize": curve.get("size", 4)}
     if y is None:
         axes.axvline(x, **look)  # type: ignore[arg-type]
         return
@@ -313,9 +317,11 @@ def _draw_curve(said: Sheet, curve: Table, axes: Axes) -> None:
         axes.errorbar(x, y, spread, **marks, **look)
     else:
         axes.plot(x, y, **marks, **look)
-    draws = said.values[curve["y"]] if "band" in curve else []
+    if x is None:
+        return
+    draws = np.asarray(said.values[curve["y"]] if "band" in curve else [])
     if len(draws) > 1:
         axes.fill_between(x, draws.min(axis=0), draws.max(axis=0), color=look["color"], alpha=0.2, linewidth=0)
-    if x is not None and "rate" in curve:
+    if "rate" in curve:
         line = y[len(x) // 2] * (x / x[len(x) // 2]) ** curve["rate"]
         axes.plot(x, line, color=style.GREY, linestyle="--", label=f"slope {curve['rate']:g}", marker="", markersize=4)
