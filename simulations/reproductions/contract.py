@@ -1,4 +1,4 @@
-"""The contract of a reproduction: its request, its claims, its figures as data, and the rows that it compares."""
+"""The contract of a reproduction: its request, its claims, and the rows that it compares."""
 
 from __future__ import annotations
 

@@ -182,10 +182,6 @@ def rows(found: Found) -> Iterator[Claim]:
 # Stable forms of consensus: explicit or implicit, one-sided or not, by the substitute for lost answers; and delayed
 # messages with explicit steps near their limit of stability, up to nearly 9.5, from which they are refused on a ring.
 
-STEP_SIZE = 0.1
-PENALTY = 1.0
-"""What explicit steps bear on all graphs."""
-
 STRENGTHS: Mapping[str, Table] = tables(SHEET.name)["strengths"]
 """Penalties that explicit steps nearly bear, and implicit ones without damping beside them."""
 
@@ -284,7 +280,7 @@ def shown_bytes(costs: Mapping[str, Shares]) -> Sheet:
             else {words.removesuffix(" numbers"): {"color": color, "marker": "s"} for words, color in colors.items()}
             | {GRIDS["priced"]["triggers"][words]: {"color": "grey", "marker": markers[words]} for words in triggers},
         }
-    return SHEET.given(panels=panels)
+    return SHEET.given(panels=panels, near=NEAR - 1.0)
 
 
 def reproduce(request: Request) -> Reproduction:
