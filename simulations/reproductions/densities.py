@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.arrays import Array
-from kernelswarm.simulations.reproductions.walks import followed, single_steps
+from kernelswarm.simulations.reproductions.walks import followed, key_of, single_steps
 
 FINE = (np.arange(1000.0)[:, None] + 0.5) / 1000.0
 """The points of (0, 1) at which densities are drawn and compared, (1000, 1)."""
@@ -107,11 +106,6 @@ def learned(
         rows.append((float(place), float(function.order), loss_of(loss, function, test)))
     numbers, orders, losses = np.array(rows).T.copy()
     return DensityCurve(numbers, orders, np.array(densities), losses, function)
-
-
-def key_of(name: str) -> str:
-    """Return what the names of a learner's arrays begin with."""
-    return re.sub(r"[^\w.]+", "_", name.lower())
 
 
 def named(name: str, found: DensityCurve) -> dict[str, Array]:

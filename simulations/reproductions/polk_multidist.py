@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.sheets import Row, Sheet, rows, tables
-from kernelswarm.simulations.reproductions.walks import Course, course, ends, percent, stacked
+from kernelswarm.simulations.reproductions.walks import Course, course, ends, key_of, percent, stacked
 
 SHEET = Sheet("polk-multidist", globals())
 
@@ -174,31 +173,23 @@ def reproduce(request: Request) -> Reproduction:
     cells = [(group, draw) for group in groups for draw in range(draws)]
     for group, draw in request.each(cells, lambda cell: f"{cell[0].words}, draw {cell[1] + 1} of {draws}"):
         _measure(group, settings, request.seed * draws + draw, samples, 50 if request.quick else 500)
-    arrays = {f"samples_{_key(setting)}": groups[0].courses[setting.label][0].samples for setting in settings}
+    arrays = {f"samples_{key_of(label)}": courses[0].samples for label, courses in groups[0].courses.items()}
+    shown: dict[str, object] = {}
     for group in groups:
-        prefix = f"radius{group.radius:g}"
-        arrays |= {f"{prefix}_bayes_error": np.array(group.bayes), f"{prefix}_libsvm_error": np.array(group.libsvm)}
+        prefix, libsvm = f"radius{group.radius:g}", np.array(group.libsvm)
+        arrays |= {f"{prefix}_bayes_error": np.array(group.bayes), f"{prefix}_libsvm_error": libsvm}
         arrays[f"{prefix}_libsvm_vectors"] = np.array(group.vectors)
-        for name, fits in group.batches.items():
-            arrays[f"{prefix}_{re.sub(r'[^a-z]+', '_', name.lower())}"] = np.array(fits)
-        for setting in settings:
-            for quantity in ("error", "order"):
-                arrays[f"{prefix}_{quantity}_{_key(setting)}"] = stacked(group.courses[setting.label], f"{quantity}s")
-    said = SHEET.given(arrays, least=100 * min(groups[0].bayes), most=100 * max(groups[0].bayes), near=100 * NEAR)
-    for group in groups:
-        prefix = f"radius{group.radius:g}"
-        bayes, libsvm = arrays[f"{prefix}_bayes_error"], arrays[f"{prefix}_libsvm_error"]
-        keys = [_key(setting) for setting in settings]
-        more = {f"{prefix}_beyond_{key}": arrays[f"{prefix}_error_{key}"] - libsvm[:, None] for key in keys}
-        said = said.given(more, {f"{prefix}_bayes": float(np.mean(bayes))})
+        arrays |= {f"{prefix}_{key_of(name)}": np.array(fits) for name, fits in group.batches.items()}
+        shown[f"{prefix}_bayes"] = float(np.mean(group.bayes))
+        for label, courses in group.courses.items():
+            key, errors = key_of(label), stacked(courses, "errors")
+            arrays |= {f"{prefix}_error_{key}": errors, f"{prefix}_order_{key}": stacked(courses, "orders")}
+            shown[f"{prefix}_beyond_{key}"] = errors - libsvm[:, None]
+    bayes = groups[0].bayes
+    said = SHEET.given(arrays, shown, least=100 * min(bayes), most=100 * max(bayes), near=100 * NEAR)
     claims = [claim for group in groups for claim in _errors(said, group, settings)]
     claims += [_order(said, setting, groups) for setting in settings if not setting.rival]
     return said.found(claims, arrays)
-
-
-def _key(setting: Row) -> str:
-    """Return the label as a name of arrays."""
-    return re.sub(r"[^\w.]+", "_", setting.label.lower())
 
 
 def _measure(group: Radius, settings: Sequence[Row], seed: int, samples: int, steps: int) -> None:

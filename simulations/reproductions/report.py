@@ -87,8 +87,6 @@ def write(finding: Finding, folder: Path) -> Path:
     SimulationError
         The disk is full or the place may not be written; nothing is left behind.
     """
-    from kernelswarm.simulations.core.machine import versions
-
     request, found = finding.request, finding.reproduction
     with unfinished_folder(folder.parent, folder) as unfinished:
         (unfinished / "table.csv").write_text(as_csv(finding), encoding="utf-8", newline="\n")

@@ -15,11 +15,11 @@ from kernelswarm.simulations.reproductions.densities import (
     Final,
     chosen_batch,
     in_one_look,
-    key_of,
     learned,
     named,
 )
 from kernelswarm.simulations.reproductions.sheets import Sheet, rows
+from kernelswarm.simulations.reproductions.walks import key_of
 
 SHEET = Sheet("spppot-gaussian", globals())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -176,6 +177,11 @@ def ridge_optimum(kernel: Kernel, targets: Array, regularization: float) -> Kern
     gram = kernel.cross(points, points)
     gram[np.diag_indices_from(gram)] += 0.5 * regularization * len(points)
     return KernelSum(kernel, 1, 1).assign(points, cho_solve(cho_factor(gram), targets))
+
+
+def key_of(name: str) -> str:
+    """Return a learner's name as a part of the names of arrays."""
+    return re.sub(r"[^\w.]+", "_", name.lower())
 
 
 def named(prefix: str, quantities: Sequence[str], runs: npt.ArrayLike) -> dict[str, Array]:
