@@ -58,13 +58,16 @@ def reproduce(request: Request) -> Reproduction:
         "budgets": [(STEP, STEP, budget) for budget in BUDGETS],
         **{way: [(STEP, rate, BUDGET, *keys) for rate in rates] for way, keys in WAYS.items()},
     }
-    found: dict[str, list[list[list[float]]]] = {name: [] for name in runs}
-    for draw in request.draws(draws):
-        for name, settings in runs.items():
-            found[name].append([_settled(length, [request.seed, draw], *setting) for setting in settings])
+    found = [
+        {
+            name: [_settled(length, [request.seed, draw], *setting) for setting in settings]
+            for name, settings in runs.items()
+        }
+        for draw in request.draws(draws)
+    ]
     arrays = {"steps": np.array(steps), "rates": np.array(rates), "budgets": np.array(BUDGETS)}
-    for name, rows in found.items():
-        arrays |= named(name.replace(", ", "_") + "_", QUANTITIES, rows)
+    for name in runs:
+        arrays |= named(name.replace(", ", "_") + "_", QUANTITIES, [settled[name] for settled in found])
     return judged(arrays, draws=draws, length=length)
 
 

@@ -42,11 +42,7 @@ def reproduce(request: Request) -> Reproduction:
     """SPPPOT, theorem 1 and corollary 3: excess risk and model order against step size and budget, and positivity."""
     draws, steps, length = (3, STEPS[:4], LENGTH / 4) if request.quick else (10, STEPS, LENGTH)
     middle = 0.02 if not request.quick else 0.05
-    found: dict[str, list[Any]] = {f"excess_{name}": [] for name in ("step", "both", "budget", "poisson")} | {
-        "orders": [],
-        "least_kl": [],
-        "least_squared_norm": [],
-    }
+    found: list[dict[str, Any]] = []
     for draw in request.draws(draws):
         seed = [request.seed, draw]
         runs = {
@@ -54,16 +50,18 @@ def reproduce(request: Request) -> Reproduction:
             "both": [_regress(step, RATIO * step**0.5, length, seed) for step in steps],
             "budget": [_regress(middle, alpha, length, seed) for alpha in BUDGETS],
         }
-        linear = _regress(middle, SMALL, length, seed, replace(REGRESSION, mirror_map=SquaredNorm()))
-        for name, walks in runs.items():
-            found[f"excess_{name}"].append([walked.settled for walked, _ in walks])
-        found["excess_poisson"].append([_density(step, length, seed).settled for step in steps])
-        orders = [walked.orders for walked, _ in runs["budget"]]
-        found["orders"].append([float(line[len(line) // 2 :].mean()) for line in orders])
-        found["least_kl"].append(min(lowest for walks in runs.values() for _, lowest in walks))
-        found["least_squared_norm"].append(linear[1])
+        _, linear = _regress(middle, SMALL, length, seed, replace(REGRESSION, mirror_map=SquaredNorm()))
+        found.append(
+            {
+                **{f"excess_{name}": [walked.settled for walked, _ in walks] for name, walks in runs.items()},
+                "excess_poisson": [_density(step, length, seed).settled for step in steps],
+                "orders": [walked.orders[len(walked.orders) // 2 :].mean() for walked, _ in runs["budget"]],
+                "least_kl": min(lowest for walks in runs.values() for _, lowest in walks),
+                "least_squared_norm": linear,
+            }
+        )
     arrays = {"steps": np.array(steps), "alphas": np.array(BUDGETS), "budgets": middle * np.array(BUDGETS)}
-    arrays |= {name: np.array(values) for name, values in found.items()}
+    arrays |= {name: np.array([numbers[name] for numbers in found]) for name in found[0]}
     return judged(arrays, middle, draws=draws, length=length)
 
 
