@@ -188,21 +188,21 @@ def reproduce(request: Request) -> Reproduction:
     """Feature extraction on a budget from a spheroid that turns at sample 1,000 (OKFEB figures 5 to 8)."""
     draws = 2 if request.quick else 10
     every, ranks = (50, RANKS[1:2]) if request.quick else (10, RANKS)
-    errors: dict[str, list[Array]] = {}
-    by_rank: dict[str, list[list[float]]] = {}
+    fits: list[dict[str, Array]] = []
+    by_rank = []
     for draw in request.draws(draws):
         points = spheroids(np.random.default_rng((request.seed, draw)))
-        for times, (name, recency) in product((2, 5), RECENCIES.items()):
-            tracking = Tracking(RANK, LAMBDA, budget_size=times * RANK, recency=recency)
-            errors.setdefault(f"B = {times}r, {name}", []).append(fits_over_time(points, KERNEL, tracking))
-        errors.setdefault("batch", []).append(
-            batch_fits(KERNEL.cross(points, points), RANK, np.random.default_rng(draw))
-        )
-        for rank in ranks:
-            for name, found in matrix_errors(points, rank, every, draw).items():
-                rows = by_rank.setdefault(name, [[] for _ in ranks])
-                rows[ranks.index(rank)].append(found)
-    matrices = {name: np.array(rows) for name, rows in by_rank.items()}
+        found = {
+            f"B = {times}r, {name}": fits_over_time(
+                points, KERNEL, Tracking(RANK, LAMBDA, budget_size=times * RANK, recency=recency)
+            )
+            for times, (name, recency) in product((2, 5), RECENCIES.items())
+        }
+        gram = KERNEL.cross(points, points)
+        fits.append({**found, "batch": batch_fits(gram, RANK, np.random.default_rng(draw))})
+        by_rank.append([matrix_errors(points, rank, every, draw) for rank in ranks])
+    errors = {name: [of[name] for of in fits] for name in fits[0]}
+    matrices = {name: np.array([[of[name] for of in row] for row in by_rank]).T.copy() for name in by_rank[0][0]}
     arrays = {"ranks": np.array(ranks, dtype=np.float64)}
     arrays |= {f"fit: {name}": np.array(found) for name, found in errors.items()}
     arrays |= {f"mismatch: {name}": found for name, found in matrices.items()}
