@@ -12,7 +12,6 @@ from scipy.linalg import lapack
 from kernelswarm.agents.arithmetic import blocked_komp, inverse_factor, komp
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.late import BLOCKED_FROM_SAMPLES as BLOCKED_FROM_SAMPLES
-from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
@@ -194,31 +193,18 @@ def absorb_points(
     gram: Array,  # (n, n)
     new_weights: Array,  # (n, C)
     shrink: float,
-    memory: Array,  # (n + 1, capacity), working memory
 ) -> float:
     """Add the projection of ``sum_n w_n kappa(x_n, .)`` on the dictionary's span to ``shrink * f``.
 
     Returns the norm of the projection error.
     """
-    size, outputs = new_weights.shape
-    capacity, columns = memory.shape[1], rows.shape[1]
-    projection = line(memory, size * capacity, capacity)
-    for m in range(order):
-        for c in range(outputs):
-            weights[m, c] *= shrink
-    for n in range(size):
-        row, image = line(rows, n * columns, order), line(memory, n * capacity, capacity)
-        inverse_factor.split(factor, order, row, gram[n, n], image, projection)
-        for m in range(order):
-            for c in range(outputs):
-                weights[m, c] += projection[m] * new_weights[n, c]
-    squared = 0.0
-    for i in range(size):
-        for j in range(size):
-            lost = gram[i, j] - dot(memory, i * capacity, line(memory, j * capacity, order), order)
-            for c in range(outputs):
-                squared += new_weights[i, c] * lost * new_weights[j, c]
-    return math.sqrt(max(squared, 0.0))
+    images, projection = np.empty((len(gram), order)), np.empty(order)
+    weights[:order] *= shrink
+    for n in range(len(gram)):
+        inverse_factor.split(factor, order, line(rows, n * rows.shape[1], order), gram[n, n], images[n], projection)
+        weights[:order] += np.outer(projection, new_weights[n])
+    lost = gram - images @ images.T
+    return math.sqrt(max(np.sum(new_weights * (lost @ new_weights)), 0.0))
 
 
 def _inverse_cholesky(gram: Array) -> Array | None:

@@ -303,6 +303,20 @@ def inner(
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
 
 
+def packed(*parts: Sequence[float] | Array) -> Array:
+    """Return the numbers of a learner and of its parts in one vector, in which :func:`part_of` finds them."""
+    ends = np.cumsum([len(part) for part in parts])
+    return np.concatenate([*parts, ends, [float(len(parts))]])
+
+
+@inline_always
+def part_of(numbers: Array, place: int) -> Array:
+    """Return one of the parts that :func:`packed` has put into a vector."""
+    ends = len(numbers) - 1 - int(numbers[len(numbers) - 1])
+    first = int(numbers[ends + place - 1]) if place > 0 else 0
+    return line(numbers, first, int(numbers[ends + place]) - first)
+
+
 class CompiledExpansion:
     """Functions and numbers of such a learner for compiled rounds, and the layout of its states in vectors.
 
