@@ -26,8 +26,9 @@ from kernelswarm.agents.arithmetic.abi import (
     slopes_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.learners.descent import PLANNED
+from kernelswarm.agents.arithmetic.views import table
+from kernelswarm.agents.functions.kernel_sum import is_zero
+from kernelswarm.agents.learners.descent import PLANNED, packed, part_of
 from kernelswarm.agents.learners.polk import CompiledPolk
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
@@ -36,7 +37,7 @@ from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import NONE, Compiled, address
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.core.compiling import cached_njit, inline_always
 from kernelswarm.ranges import Range, resolved_value
 from kernelswarm.refused_key import RefusedKey
 
@@ -46,18 +47,21 @@ from kernelswarm.refused_key import RefusedKey
 # base's numbers, and the addresses that it calls follow the base's addresses.
 
 
-STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
-"""Offsets from `PLACE` among the addresses: the step of the base, and the functions of the loss and the dispersion."""
+STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND, TOOLS = range(6)
+"""Indices among the last `TOOLS` addresses: the step of the base, and the functions of the loss and the dispersion."""
 
-LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE, COUNT = range(10)
-"""Indices among the last `COUNT` numbers. `LOSS` and `DISPERSION` are the lengths of the numbers that precede them."""
+BASE, LOSS, DISPERSION, OWN = range(4)
+"""The parts of the numbers: those of the base, of the loss and of the dispersion, and the composition's own."""
+
+WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE = range(6)
+"""Indices among the composition's own numbers. `STRIDE` is the number of rows from a pair to the next."""
 
 RATE, THRESHOLD_STEP = PLANNED + 1, PLANNED + 2
 """Indices among the sizes of a step, after eta: beta, and the step size of a threshold."""
 
 
 class Joined(NamedTuple):
-    """All points of a step together."""
+    """All points of a step together, those of the pairs first."""
 
     points: Array  # (N, p)
     rows: Array  # (N, R)
@@ -67,60 +71,9 @@ class Joined(NamedTuple):
 
 
 @inline_always
-def composition(numbers: Array) -> Array:
-    """Return the composition's own numbers."""
-    return line(numbers, len(numbers) - COUNT, COUNT)
-
-
-@inline_always
-def base_numbers(numbers: Array) -> Array:
-    """Return the numbers of the learner whose step is taken."""
-    own = composition(numbers)
-    return line(numbers, 0, len(numbers) - COUNT - int(own[LOSS]) - int(own[DISPERSION]))
-
-
-@inline_always
-def _loss_numbers(numbers: Array) -> Array:
-    own = composition(numbers)
-    size = int(own[LOSS])
-    return line(numbers, len(numbers) - COUNT - int(own[DISPERSION]) - size, size)
-
-
-@inline_always
-def _dispersion_numbers(numbers: Array) -> Array:
-    size = int(composition(numbers)[DISPERSION])
-    return line(numbers, len(numbers) - COUNT - size, size)
-
-
-@inline_always
-def tool(tools: Integers, numbers: Array, which: int) -> int:
+def tool(tools: Integers, which: int) -> int:
     """Return one of the addresses."""
-    return int(tools[int(composition(numbers)[PLACE]) + which])
-
-
-@inline_always
-def base_step(given: StepArguments, joined: Joined, count: int) -> float:
-    """Take the step of the base on the first ``count`` of these points."""
-    inputs, columns, outputs = joined.points.shape[1], joined.rows.shape[1], joined.gradients.shape[1]
-    error: float = step_at(tool(given.tools, given.numbers, STEP))(
-        StepArguments(
-            given.tools,
-            base_numbers(given.numbers),
-            given.storage,
-            given.counts,
-            given.scratch,
-            table(joined.points, 0, count, inputs),
-            table(joined.rows, 0, count, columns),
-            table(joined.gradients, 0, count, outputs),
-            line(joined.rates, 0, count),
-            line(joined.stiffness, 0, count),
-            given.implicit,
-            given.sizes,
-            given.values,
-            given.targets,
-        )
-    )
-    return error
+    return int(tools[len(tools) - TOOLS + which])
 
 
 @inline_always
@@ -142,201 +95,145 @@ def of_samples(given: StepArguments) -> GradientArguments:
 
 
 @inline_always
-def step_on_pairs(given: StepArguments, behind: int) -> float:
-    """Take the step of the base on the points and weights of `pair_up`, stored in the scratch from ``behind`` on."""
-    (taken, inputs), own = given.points.shape, len(given.values)
-    rates = behind + taken * inputs
-    kept = Joined(
-        table(given.scratch, behind, taken, inputs),
-        given.rows,
-        given.gradients,
-        line(given.scratch, rates, taken),
-        line(given.scratch, rates + taken, taken),
-    )
-    joined = Joined(given.points, given.rows, given.gradients, given.rates, given.stiffness)
-    count = pair_up(joined, kept, given.implicit, given.sizes[0], own, own_part(given.numbers, own))
-    return base_step(given, kept, count)
+def looks_back(numbers: Array) -> bool:
+    """Return whether the gradient needs the values of the function before the last step."""
+    own = part_of(numbers, OWN)
+    return bool(own[WEIGHT] > 0.0 and own[CENTERED] > 0.0 and own[DIFFERENCE] > 0.0)
 
 
 @inline_always
-def looks_back(numbers: Array) -> bool:
-    """Return whether the gradient needs the values of the function before the last step."""
-    own = composition(numbers)
-    return bool(own[WEIGHT] > 0.0 and own[CENTERED] > 0.0 and own[DIFFERENCE] > 0.0)
+def stride_of(numbers: Array) -> int:
+    """Return the number of rows from a pair to the next."""
+    return int(part_of(numbers, OWN)[STRIDE])
+
+
+@inline_always
+def share_of(numbers: Array, count: int) -> float:
+    """Return ``count`` own samples as a fraction of a full batch, at most 1."""
+    size: float = part_of(numbers, OWN)[BATCH_SIZE]
+    return 1.0 if count >= size else count / size
+
+
+@inline_always
+def curvature_of(numbers: Array) -> float:
+    """Return the curvature of the loss."""
+    curvature: float = part_of(numbers, OWN)[CURVATURE]
+    return curvature
+
+
+@inline_always
+def leading(place: int, size: int, stride: int) -> float:
+    """Return the weight of row ``place`` of a batch of pairs in the mean loss: 0 if it only follows another row.
+
+    Disjoint pairs lead with every other row, of the weight 2, also where the last one has no partner. Sliding pairs
+    lead with every row but the last, which leads the first pair of the next batch.
+    """
+    return float(stride) if place % stride == 0 and (stride == 2 or place + 1 < size) else 0.0
 
 
 @cached_njit
 def next_center(
-    tools: Integers,
-    numbers: Array,
-    sizes: Array,
+    given: GradientArguments,
     center: float,
     before: Array,  # (m, C) at the m second rows; used if `looks_back` and there is a center
-    values: ReadOnly,  # (n, C)
-    targets: ReadOnly,  # (n, q)
-    losses: Array,  # (n,), filled in
+    losses: Array,  # (n,)
+    targets: Array,  # (n, q)
 ) -> float:
-    """Return g for the next step."""
-    own = composition(numbers)
-    size, stride = len(values), int(own[STRIDE])
-    values_of = loss_values_at(tool(tools, numbers, LOSS_VALUES))
-    values_of(_loss_numbers(numbers), values, targets, losses)
-    if own[WEIGHT] == 0.0 or size < 2:
-        return center
-    second_losses = np.empty(seconds_of(size, stride))
-    for k in range(len(second_losses)):
-        second_losses[k] = losses[1 + stride * k]
+    """Return g for the next step, from the losses of all rows."""
+    own = part_of(given.numbers, OWN)
+    second_losses = losses[1 :: int(own[STRIDE])].copy()
+    now = np.mean(second_losses)
     if math.isnan(center):
-        return mean(second_losses)
+        return now
     if own[CENTERED] == 0.0:
-        descend = descend_at(tool(tools, numbers, DESCEND))
-        return float(descend(_dispersion_numbers(numbers), second_losses, center, sizes[THRESHOLD_STEP]))
-    if own[DIFFERENCE] == 0.0:
-        return averaged(center, second_losses, sizes[RATE])
-    past, wanted = np.empty(len(second_losses)), np.empty((len(second_losses), targets.shape[1]))
-    seconds_in(targets, stride, wanted)
-    values_of(_loss_numbers(numbers), before, wanted, past)
-    return corrected(center, second_losses, past, sizes[RATE])
+        descend = descend_at(tool(given.tools, DESCEND))
+        return float(descend(part_of(given.numbers, DISPERSION), second_losses, center, given.sizes[THRESHOLD_STEP]))
+    rate = given.sizes[RATE]
+    if own[DIFFERENCE] == 0.0:  # SURVEY eq. 11
+        return (1.0 - rate) * center + rate * now
+    past, wanted = np.empty(len(second_losses)), targets[1 :: int(own[STRIDE])].copy()
+    loss_values_at(tool(given.tools, LOSS_VALUES))(part_of(given.numbers, LOSS), before, wanted, past)
+    return (1.0 - rate) * (center - np.mean(past)) + now  # COLK eq. 20
 
 
 @cached_njit
-def coefficients(
-    tools: Integers,
-    numbers: Array,
-    center: float,
-    values: ReadOnly,
-    targets: ReadOnly,
-    losses: Array,
-    gradient: Array,
-) -> None:
-    """Fill in the coefficients (n, C) at the samples, from their losses (n,) and g."""
-    own = composition(numbers)
-    derivatives_of = loss_derivatives_at(tool(tools, numbers, LOSS_DERIVATIVES))
-    derivatives_of(_loss_numbers(numbers), values, targets, gradient)
-    factors = np.zeros(len(losses))
-    if own[WEIGHT] > 0.0 and len(losses) > 1:
-        slopes_at(tool(tools, numbers, SLOPES))(_dispersion_numbers(numbers), losses, center, factors)
-    if own[STRIDE] == 1.0:
-        slide(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
-    else:
-        spread(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
+def learn_from_pairs(
+    given: GradientArguments, center: float, before: Array, values: Array, targets: Array
+) -> tuple[float, Array]:
+    """Return g for the next step, and the coefficients (n, C) at the rows of a batch.
 
-
-@cached_njit
-def mean(losses: Array) -> float:
-    """Average losses (n,)."""
-    added = 0.0
-    for n in range(len(losses)):
-        added += losses[n]
-    return added / len(losses)
-
-
-@inline_always
-def averaged(center: float, second_losses: Array, rate: float) -> float:
-    """Return g updated by an exponential average of the second samples' losses, (m,) (SURVEY eq. 11)."""
-    return (1.0 - rate) * center + rate * mean(second_losses)
-
-
-@inline_always
-def corrected(center: float, second_losses: Array, past: Array, rate: float) -> float:
-    """Return g updated by the second samples' losses now, (m,), and before the last step, (m,) (COLK eq. 20)."""
-    return (1.0 - rate) * (center - mean(past)) + mean(second_losses)
-
-
-@inline_always
-def seconds_of(size: int, stride: int) -> int:
-    """Return the number of second rows among ``size`` rows: rows 1, 1 + stride, 1 + 2 stride, and so on."""
-    return (size - 2 + stride) // stride
-
-
-@inline_always
-def seconds_in(rows: Array, stride: int, seconds: Array) -> None:
-    """Copy the second rows of (n, q)."""
-    for k in range(len(seconds)):
-        for c in range(rows.shape[1]):
-            seconds[k, c] = rows[1 + stride * k, c]
-
-
-@inline_always
-def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
-    """Turn the derivatives l', (n, C), into coefficients in place; ``factors`` holds d' at each row.
-
-    Both rows of a pair use the factor of the first row.
+    Parameters
+    ----------
+    given : GradientArguments
+        The arguments of the gradient.
+    center : float
+        g; NaN before the first pair.
+    before : Array
+        The function before the last step at the m second rows, (m, C); used if `looks_back`.
+    values, targets : Array
+        f and the targets at all rows, (n, C) and (n, q).
     """
-    size = len(slopes)
+    own, loss = part_of(given.numbers, OWN), part_of(given.numbers, LOSS)
+    size, stride, weight = len(values), int(own[STRIDE]), own[WEIGHT]
+    losses, found, factors = np.empty(size), np.empty(values.shape), np.zeros(size)
+    if not size:
+        return center, found
+    loss_values_at(tool(given.tools, LOSS_VALUES))(loss, values, targets, losses)
+    loss_derivatives_at(tool(given.tools, LOSS_DERIVATIVES))(loss, values, targets, found)
+    if weight > 0.0 and size > 1:
+        center = next_center(given, center, before, losses, targets)
+        slopes_at(tool(given.tools, SLOPES))(part_of(given.numbers, DISPERSION), losses, center, factors)
     for n in range(size):
-        factor = weight * factors[n - n % 2]
-        share = 2.0
-        if n % 2:
-            share *= -factor if centered else 0.0
-        elif n + 1 < size:
-            share *= 1.0 + factor
-        for c in range(slopes.shape[1]):
-            slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
-
-
-@inline_always
-def slide(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
-    """Do the same as `spread` for sliding pairs: rows k and k + 1 form a pair, which uses the factor of row k."""
-    last = len(slopes) - 1
-    for n in range(last + 1):
-        share = 0.0
-        if n < last:
-            share += 1.0 + weight * factors[n]
-        if n > 0 and centered:
-            share -= weight * factors[n - 1]
-        for c in range(slopes.shape[1]):
-            slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
+        share = leading(n, size, stride)
+        if share > 0.0 and n + 1 < size:
+            share *= 1.0 + weight * factors[n]
+        if own[CENTERED] > 0.0 and n > 0 and (n - 1) % stride == 0:
+            share -= stride * weight * factors[n - 1]
+        if share != 0.0:
+            found[n] *= share
+        else:
+            found[n] = 0.0
+    return center, found
 
 
 @cached_njit
-def pair_up(given: Joined, into: Joined, implicit: bool, eta: float, own: int, curvature: float) -> int:
-    """Weigh the first ``own`` points of a step as first and second samples of pairs; returns the number of points kept.
+def step_on_pairs(given: StepArguments, joined: Joined, size: int) -> float:
+    """Take the step of the base on these points, of which the first ``size`` are the rows of a batch of pairs.
 
-    If all second samples have the coefficient 0, they are left out. With nu = 0 and no coupling the step is then equal,
-    to the bit, to the step of a single-sample learner on the first samples. An implicit step takes the mean loss, whose
-    ``curvature`` is part of the stiffness, at the new function in the first samples only; the dispersion stays
-    explicit. The kept rows and gradients move up within their own arrays. Without own samples nothing changes.
+    An implicit step takes the mean loss, whose curvature is part of the stiffness of all rows, at the new function in
+    the leading rows only; the dispersion stays explicit. Rows that do not lead are left out if they have no coefficient
+    and no coupling. With nu = 0 and no coupling the step is then that of a single-sample learner on the leading rows.
     """
-    points, rows, gradients, rates, stiffness = given
-    coupled = stiffness[0] - curvature if implicit else 0.0
-    alone = coupled == 0.0 and not _seconds_move(gradients, own)
-    seconds = own // 2
-    share = (own - seconds) / max(own, 1)
-    kept = 0
-    for n in range(len(points)):
-        factor, rate, stiff = 1.0, rates[n], stiffness[n]
-        if n < own and (implicit or alone):
-            if n % 2:
-                if alone:
-                    continue
-                factor, rate, stiff = 1.0 - share, eta / seconds, coupled * (1.0 - share)
-            else:
-                factor, rate, stiff = share, eta / (own - seconds), 2.0 * share * curvature + coupled * share
-        into.rates[kept], into.stiffness[kept] = rate, stiff
-        for k in range(points.shape[1]):
-            into.points[kept, k] = points[n, k]
-        if kept < n:
-            for m in range(rows.shape[1]):
-                rows[kept, m] = rows[n, m]
-        for c in range(gradients.shape[1]):
-            gradients[kept, c] = factor * gradients[n, c] if factor != 1.0 else gradients[n, c]
-        kept += 1
-    return kept
-
-
-@inline_always
-def _seconds_move(gradients: Array, own: int) -> bool:
-    """Return whether any second sample has a nonzero coefficient."""
-    for n in range(1, own, 2):
-        for c in range(gradients.shape[1]):
-            if gradients[n, c] != 0.0:
-                return True
-    return False
+    stays, stride = np.ones(len(joined.points), np.bool_), stride_of(given.numbers)
+    curvature = share_of(given.numbers, len(given.values)) * curvature_of(given.numbers)
+    for n in range(size):
+        lead = leading(n, size, stride)
+        joined.stiffness[n] += curvature * (lead - 1.0)
+        coupled = given.implicit and joined.stiffness[n] != 0.0
+        stays[n] = lead > 0.0 or coupled or not is_zero(joined.gradients, n) or len(stays) == 1
+    error: float = step_at(tool(given.tools, STEP))(
+        StepArguments(
+            given.tools,
+            part_of(given.numbers, BASE),
+            given.storage,
+            given.counts,
+            given.scratch,
+            joined.points[stays],
+            joined.rows[stays],
+            joined.gradients[stays],
+            joined.rates[stays],
+            joined.stiffness[stays],
+            given.implicit,
+            given.sizes,
+            given.values,
+            given.targets,
+        )
+    )
+    return error
 
 
 class CompiledComposition:
-    """The numbers and addresses that a composition adds to the compiled form of the base learner.
+    """The addresses and numbers of a composition, behind those of the base learner.
 
     Parameters
     ----------
@@ -350,23 +247,18 @@ class CompiledComposition:
 
     def __init__(self, learner: Any, tools: Sequence[int], step: Compiled) -> None:
         composition = learner.composition
-        loss = loss_form(composition.loss)
-        dispersion = dispersion_form(composition.dispersion)
+        loss, dispersion = loss_form(composition.loss), dispersion_form(composition.dispersion)
         own = {
-            LOSS: len(loss.numbers),
-            DISPERSION: len(dispersion.numbers),
-            PLACE: len(tools),
             WEIGHT: composition.strength,
             CURVATURE: composition.loss.curvature,
             BATCH_SIZE: learner.batch_size,
             CENTERED: composition.dispersion.centered,
             DIFFERENCE: composition.tracking == "difference",
-            STRIDE: composition.seconds.step,
+            STRIDE: composition.stride,
         }
-        last = [float(own[place]) for place in range(COUNT)]
         self._learner = learner
         self._sizes = dispersion.step_sizes
-        self.numbers = np.concatenate([loss.numbers, dispersion.numbers, last])
+        self._parts = loss.numbers, dispersion.numbers, [float(own[place]) for place in range(len(own))]
         self.tools = (
             *tools,
             address(step, abi.STEP),
@@ -376,6 +268,10 @@ class CompiledComposition:
             NONE if dispersion.descend is None else address(dispersion.descend, abi.DESCEND),
         )
 
+    def numbers(self, base: Array) -> Array:
+        """Return the numbers of the base with those of the composition."""
+        return packed(base, *self._parts)
+
     def step_sizes(self, first: int, steps: int) -> Array:
         """Return eta twice, as an expansion's steps, beta, and the threshold's step (0 without one): (steps, 4)."""
         found = np.zeros((steps, 4))
@@ -384,20 +280,6 @@ class CompiledComposition:
         if self._sizes is not None:
             found[:, THRESHOLD_STEP] = self._sizes(first, steps)
         return found
-
-
-@inline_always
-def share_of(numbers: Array, count: int) -> float:
-    """Return ``count`` own samples as a fraction of a full batch, at most 1."""
-    size: float = composition(numbers)[BATCH_SIZE]
-    return 1.0 if count >= size else count / size
-
-
-@inline_always
-def own_part(numbers: Array, count: int) -> float:
-    """Return `share_of` times the loss's curvature."""
-    curvature: float = composition(numbers)[CURVATURE]
-    return curvature * share_of(numbers, count)
 
 
 TrackedMean = Literal["difference", "average"]
@@ -457,7 +339,7 @@ class Composition:
         predictions = np.zeros((len(sample.points), sample.outputs))
         losses = sample.loss.values(predictions, np.ascontiguousarray(sample.targets))
         met = np.concatenate([losses, [0.0, MARGIN * losses.max()]])
-        largest = float(np.abs(self.dispersion.slopes(met, float(mean(losses)))).max())
+        largest = float(np.abs(self.dispersion.slopes(met, float(losses.mean()))).max())
         return float(f"{MOST_CHANGE / largest:.3g}") if 0.0 < largest < math.inf else 0.0
 
     @property
@@ -466,9 +348,9 @@ class Composition:
         return resolved_value("dispersion_weight", self.weight)
 
     @property
-    def seconds(self) -> slice:
-        """The slice of the second rows."""
-        return slice(1, None, 2 if self.pairing == "disjoint" else 1)
+    def stride(self) -> int:
+        """The number of rows from a pair to the next."""
+        return 2 if self.pairing == "disjoint" else 1
 
 
 def weight_strengths(weight: Weight) -> dict[str, float]:

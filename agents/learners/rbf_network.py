@@ -19,13 +19,13 @@ from kernelswarm.agents.learners.compositional import (
     WEIGHTS_ALLOWED,
     CompiledComposition,
     Composition,
+    Joined,
     TrackedMean,
     Weight,
     check_pairs,
     check_tracking,
-    coefficients,
+    learn_from_pairs,
     looks_back,
-    next_center,
     of_samples,
     step_on_pairs,
     weight_strengths,
@@ -46,7 +46,7 @@ from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import address
-from kernelswarm.protocols.core.compiling import cached_njit, inline_always
+from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
@@ -65,38 +65,31 @@ def evaluate(
     combine_into(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@inline_always
-def _center(given: GradientArguments, losses: Array) -> float:
-    """Return g for the next step, and fill in the losses (n,)."""
-    numbers, storage, rows, values = given.numbers, given.storage, given.rows, given.values
-    count, outputs, columns = int(numbers[COUNT]), values.shape[1], rows.shape[1]
-    center = storage[2 * count * outputs]
-    before = np.empty((len(values) // 2, outputs))
-    if looks_back(numbers) and not math.isnan(center):
-        weights = table(storage, count * outputs, count, outputs)
-        for k in range(len(before)):
-            row = table(rows, (2 * k + 1) * columns, 1, columns)
-            combine_into(row, weights, count, table(before, k * outputs, 1, outputs))
-    return next_center(given.tools, numbers, given.sizes, center, before, values, given.targets, losses)
+@cached_njit
+def _paired(given: GradientArguments) -> tuple[float, Array]:
+    """Return g for the next step, and the coefficients at the node's own samples."""
+    count, outputs = int(given.numbers[COUNT]), given.values.shape[1]
+    seconds = given.rows[1::2].copy()
+    before = np.empty((len(seconds), outputs))
+    combine_into(seconds, table(given.storage, count * outputs, count, outputs), count, before)
+    return learn_from_pairs(given, given.storage[2 * count * outputs], before, given.values, given.targets)
 
 
 @cached_njit
 def gradient(given: GradientArguments, found: Array) -> None:
     """Fill in the coefficients at the node's own samples."""
-    losses = np.empty(len(given.values))
-    center = _center(given, losses)
-    coefficients(given.tools, given.numbers, center, given.values, given.targets, losses, found)
+    found[:] = _paired(given)[1]
 
 
 @cached_njit
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.rbf_network.RbfNetwork.step` does."""
-    numbers, storage, own = given.numbers, given.storage, len(given.values)
-    taken, size = len(given.points), int(numbers[COUNT]) * given.values.shape[1]
-    storage[2 * size] = _center(of_samples(given), np.empty(own))
-    if own and looks_back(numbers):
-        copy_vector(line(storage, 0, size), line(storage, size, size))
-    return step_on_pairs(given, taken * taken)  # behind what the base works with
+    own, size = len(given.values), int(given.numbers[COUNT]) * given.values.shape[1]
+    given.storage[2 * size] = _paired(of_samples(given))[0]
+    if own and looks_back(given.numbers):
+        copy_vector(line(given.storage, 0, size), line(given.storage, size, size))
+    joined = Joined(given.points, given.rows, given.gradients, given.rates, given.stiffness.copy())
+    return step_on_pairs(given, joined, own)
 
 
 class CompiledNetwork(CompiledVector):
@@ -116,19 +109,16 @@ class CompiledNetwork(CompiledVector):
         """Return the numbers of the learner, its kernel, its centers and its composition."""
         count = float(len(state.function.coefficients))
         own = {REGULARIZATION: self._learner.regularization, SHRUNK: count, COUNT: count}
-        return np.concatenate(
-            [
-                [own[place] for place in range(FIRST)],
-                [float(len(self._kernel.numbers))],
-                self._kernel.numbers,
-                state.function.points.reshape(-1),
-                self._composition.numbers,
-            ]
+        return self._composition.numbers(
+            np.concatenate(
+                [
+                    [own[place] for place in range(FIRST)],
+                    [float(len(self._kernel.numbers))],
+                    self._kernel.numbers,
+                    state.function.points.reshape(-1),
+                ]
+            )
         )
-
-    def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the size, in numbers, of the Gram matrix of a step's points and of the kept points."""
-        return points * (points + int(state.function.inputs) + 2)
 
     def step_sizes(self, first: int, steps: int) -> Array:
         return self._composition.step_sizes(first, steps)

@@ -95,7 +95,7 @@ def test_a_step_descends_on_the_sampled_objective(dispersion: Dispersion, loss: 
     generator = np.random.default_rng(1)
     learner = colk(8, loss=loss, dispersion=dispersion, dispersion_weight=0.3, regularization=0.0)
     state = learn(learner, *data(generator, loss, 64))
-    kept, kept_target = state.kept.points, state.kept.targets
+    kept, kept_target = (learner.snapshot(state)[name] for name in ("kept_points", "kept_targets"))
     points, targets = data(generator, loss, rows)
     every, wanted = np.concatenate([kept, points]), np.concatenate([kept_target, targets])
     own, values = learner.evaluate(state, points), learner.evaluate(state, every).values
@@ -121,8 +121,8 @@ def test_a_step_descends_on_the_sampled_objective(dispersion: Dispersion, loss: 
     np.testing.assert_allclose(gradient / 8, slopes[1:], rtol=1e-5, atol=1e-8)
     expected = before - ALPHA * KERNEL.cross(probes, every) @ slopes
     np.testing.assert_allclose(state.function.values(probes), expected, rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(state.kept.points, points[-1:])
-    np.testing.assert_array_equal(state.kept.targets, targets[-1:])
+    np.testing.assert_array_equal(learner.snapshot(state)["kept_points"], points[-1:])
+    np.testing.assert_array_equal(learner.snapshot(state)["kept_targets"], targets[-1:])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
