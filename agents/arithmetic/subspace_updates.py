@@ -211,13 +211,13 @@ def holds(points: Array, order: int, place: int) -> bool:
 
 @cached_njit
 def advance(
-    stored: tuple[Array, Array, Array, Array, Array],
+    basis: Basis,
     order: int,
-    made: tuple[Array, Array, Array],
+    squares: Squares,
     row: Array,
     product: Array,
     projection: Array,
-    rule: tuple[float, bool, int, float],
+    update: Update,
     step: float,
     sample: int,
     weights: Array,
@@ -229,13 +229,11 @@ def advance(
     overshoot; for the parametric update the limit does not contain K. Otherwise a point nearly orthogonal to the
     subspace would have an unbounded step.
 
-    ``stored`` is a `Basis`, ``made`` `Squares` and ``rule`` an `Update`. Python passes them as plain tuples, which
-    numba takes in half the time. ``row`` (order + 1,) holds the point's kernel values; the last one is with itself. The
-    squares and ``weights`` (r, C), which may have no columns, are updated to the new basis. Returns the new number of
-    points, the inner products ``L_new' L_old`` of the new with the old basis, (r, r), the norm of the function's
-    change, and the index of the dropped point, or -1.
+    ``row`` (order + 1,) holds the point's kernel values; the last one is with itself. The squares and ``weights``
+    (r, C), which may have no columns, are updated to the new basis. Returns the new number of points, the inner
+    products ``L_new' L_old`` of the new with the old basis, (r, r), the norm of the function's change, and the index of
+    the dropped point, or -1.
     """
-    basis, squares, update = Basis(*stored), Squares(*made), Update(*rule)
     gram, decay, parametric = basis.gram, update.regularization / sample, update.parametric
     filling = order < basis.factor.shape[1]
     gram[order, :order] = row[:order]

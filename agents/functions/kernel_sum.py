@@ -124,8 +124,8 @@ OWN = 2
 """The number of learner's numbers that precede the function's numbers in the storage, for compiled steps."""
 
 
-class KernelSum:
-    """The function ``f(x) = sum_m W[m] kappa(D[m], x)``.
+class Dictionary:
+    """Dictionary points, and arrays that belong to them, in one vector.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ class KernelSum:
     ----------
     order : int
         M, the number of dictionary points.
-    points_buffer, weights_buffer : Array
-        The rows; the first ``order`` are in use.
+    points_buffer : Array
+        The rows of the points; the first ``order`` are in use.
     storage : Array
         The vector that contains all buffers, after `OWN` numbers of the learner.
     parts : mapping
@@ -150,11 +150,10 @@ class KernelSum:
         attribute ``NAME``.
     """
 
-    __slots__ = ("inputs", "kernel", "order", "outputs", "points_buffer", "storage", "weights_buffer")
+    __slots__ = ("inputs", "kernel", "order", "outputs", "points_buffer", "storage")
 
     points_buffer: Array
-    weights_buffer: Array
-    parts: ClassVar[Mapping[str, str]] = {"points": "Mp", "weights": "MC"}
+    parts: ClassVar[Mapping[str, str]] = {"points": "Mp"}
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
         self.kernel = kernel
@@ -173,6 +172,82 @@ class KernelSum:
         self.kernel, self.inputs, self.outputs, self.order, capacity, storage = state
         self.lay_out(ready(storage), capacity)
 
+    @property
+    def points(self) -> Array:
+        """The dictionary D, (M, p), oldest point first."""
+        return self.points_buffer[: self.order]
+
+    def rows(self, points: Array) -> Array:
+        """Compute the kernel between ``points`` (n, p) and the dictionary, (n, M)."""
+        return kernel_rows(self.kernel, points, self.points_buffer[: self.order])
+
+    def reserve(self, points: int) -> None:
+        needed = self.order + points
+        if needed > len(self.points_buffer):
+            self._grow(needed)
+
+    def _grow(self, needed: int) -> None:
+        capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
+        self.move(np.zeros(self.length(capacity)), capacity)
+
+    def move(self, storage: Array, capacity: int) -> None:
+        """Live in another vector, of the length for so many points, from now on."""
+        storage[:OWN] = self.storage[:OWN]
+        used = self.used()
+        self.lay_out(storage, capacity)
+        for part, values in zip(self.used(), used, strict=True):
+            part[:] = values
+
+    def length(self, capacity: int) -> int:
+        """Return the numbers of the storage with room for so many points."""
+        return OWN + sum(math.prod(shape) for shape in self._shapes(capacity))
+
+    def _dimensions(self, capacity: int) -> dict[str, int]:
+        """Return the sizes that the letters of :attr:`parts` stand for."""
+        return {"M": capacity, "p": self.inputs, "C": self.outputs}
+
+    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the buffers, in their order."""
+        of = self._dimensions(capacity)
+        return [tuple(of[each] if each in of else int(each) for each in shape) for shape in self.parts.values()]
+
+    def used(self) -> list[Array]:
+        """Return the used parts of the buffers."""
+        used = {"M": slice(self.order)}
+        return [
+            getattr(self, _held(name, shape))[tuple(used.get(each, ALL) for each in shape)]
+            for name, shape in self.parts.items()
+        ]
+
+    def lay_out(self, storage: Array, capacity: int) -> None:
+        """Make the buffers views of a vector, which already holds their contents unless it is new."""
+        self.storage, first = storage, OWN
+        found = []
+        for shape in self._shapes(capacity):
+            size = math.prod(shape)
+            found.append(storage[first : first + size].reshape(shape))
+            first += size
+        self._hold(found)
+
+    def _hold(self, buffers: list[Array]) -> None:
+        for (name, shape), buffer in zip(self.parts.items(), buffers, strict=True):
+            setattr(self, _held(name, shape), buffer)
+
+
+class KernelSum(Dictionary):
+    """The function ``f(x) = sum_m W[m] kappa(D[m], x)``.
+
+    Attributes
+    ----------
+    weights_buffer : Array
+        The rows of the weights; the first ``order`` are in use.
+    """
+
+    __slots__ = ("weights_buffer",)
+
+    weights_buffer: Array
+    parts: ClassVar[Mapping[str, str]] = {"points": "Mp", "weights": "MC"}
+
     def assign(self, points: Array, weights: Array) -> Self:
         """Replace the points, (M, p), and the weights, (M, C)."""
         if len(points) > len(self.points_buffer):
@@ -183,18 +258,9 @@ class KernelSum:
         return self
 
     @property
-    def points(self) -> Array:
-        """The dictionary D, (M, p), oldest point first."""
-        return self.points_buffer[: self.order]
-
-    @property
     def weights(self) -> Array:
         """The weights W, (M, C)."""
         return self.weights_buffer[: self.order]
-
-    def rows(self, points: Array) -> Array:
-        """Compute the kernel between ``points`` (n, p) and the dictionary, (n, M)."""
-        return kernel_rows(self.kernel, points, self.points_buffer[: self.order])
 
     def values(self, points: Array) -> Array:
         """Evaluate f at ``points`` (n, p): (n, C)."""
@@ -258,58 +324,6 @@ class KernelSum:
             return KernelSum(self.kernel, self.inputs, self.outputs).assign(self.points, sum(weights[1:], weights[0]))
         points = np.concatenate([each.points for each in whole])
         return KernelSum(self.kernel, self.inputs, self.outputs).assign(points, np.concatenate(weights))
-
-    def reserve(self, points: int) -> None:
-        needed = self.order + points
-        if needed > len(self.points_buffer):
-            self._grow(needed)
-
-    def _grow(self, needed: int) -> None:
-        capacity = max(needed, 16, len(self.points_buffer) * 3 // 2)
-        self.move(np.zeros(self.length(capacity)), capacity)
-
-    def move(self, storage: Array, capacity: int) -> None:
-        """Move the contents to another vector, of the length for ``capacity`` points."""
-        storage[:OWN] = self.storage[:OWN]
-        used = self.used()
-        self.lay_out(storage, capacity)
-        for part, values in zip(self.used(), used, strict=True):
-            part[:] = values
-
-    def length(self, capacity: int) -> int:
-        """Return the length of the storage with room for ``capacity`` points."""
-        return OWN + sum(math.prod(shape) for shape in self._shapes(capacity))
-
-    def _dimensions(self, capacity: int) -> dict[str, int]:
-        """Return the sizes for the letters in :attr:`parts`."""
-        return {"M": capacity, "p": self.inputs, "C": self.outputs}
-
-    def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the buffers, in order."""
-        of = self._dimensions(capacity)
-        return [tuple(of[each] if each in of else int(each) for each in shape) for shape in self.parts.values()]
-
-    def used(self) -> list[Array]:
-        """Return the used parts of the buffers."""
-        used = {"M": slice(self.order)}
-        return [
-            getattr(self, _held(name, shape))[tuple(used.get(each, ALL) for each in shape)]
-            for name, shape in self.parts.items()
-        ]
-
-    def lay_out(self, storage: Array, capacity: int) -> None:
-        """Make the buffers views of a vector, which already has their contents unless it is new."""
-        self.storage, first = storage, OWN
-        found = []
-        for shape in self._shapes(capacity):
-            size = math.prod(shape)
-            found.append(storage[first : first + size].reshape(shape))
-            first += size
-        self._hold(found)
-
-    def _hold(self, buffers: list[Array]) -> None:
-        for (name, shape), buffer in zip(self.parts.items(), buffers, strict=True):
-            setattr(self, _held(name, shape), buffer)
 
 
 ALL = slice(None)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
+from kernelswarm.agents.learners import calling
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.linear_in_features import LinearInFeatures
 from kernelswarm.agents.learners.subspace import CompiledSubspace, Subspace, Tracking
@@ -25,33 +26,29 @@ from kernelswarm.refused_key import RefusedKey
 class SubspaceState:
     """State of such a learner: the subspace, the function on it, and the number of steps taken.
 
-    The function's weights are stored at the beginning of the subspace's vector. With one weight per point they are a
-    separate array, ``of_points``.
+    The subspace holds the function's weights. With one weight per point they are a separate array, ``of_points``.
     """
 
-    __slots__ = ("function", "of_points", "outputs", "steps", "subspace")
+    __slots__ = ("function", "of_points", "steps", "subspace")
 
-    def __init__(self, subspace: Subspace, outputs: int, of_points: Array | None = None) -> None:
-        self.__setstate__((subspace, outputs, 0, of_points))
+    def __init__(self, subspace: Subspace, of_points: Array | None = None) -> None:
+        self.__setstate__((subspace, 0, of_points))
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return the contents for a copy, whose function must refer to its own subspace."""
-        return self.subspace, self.outputs, self.steps, self.of_points
+        return self.subspace, self.steps, self.of_points
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Restore the contents of a copy."""
-        self.subspace, self.outputs, self.steps, self.of_points = state
+        self.subspace, self.steps, self.of_points = state
         self.refer()
 
     def refer(self) -> None:
         """Rebuild the function from the current subspace and weights."""
-        subspace = self.subspace
+        subspace, mixing, weights = self.subspace, self.subspace.mixing, self.subspace.coefficients
         if self.of_points is not None:
-            mixing = subspace.mixing_of_points()
-            self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, mixing, self.of_points)
-            return
-        weights = subspace.storage[: subspace.own].reshape(subspace.tracking.rank, self.outputs)
-        self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, subspace.mixing, weights)
+            mixing, weights = subspace.mixing_of_points(), self.of_points
+        self.function = SubspaceFunction(subspace.kernel, subspace.points, subspace.factor, mixing, weights)
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,8 @@ class SubspaceDescent(LinearInFeatures, ABC):
     def init(self, inputs: int, outputs: int) -> SubspaceState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         if self.coordinates == "points":
-            return SubspaceState(Subspace(self.kernel, self.tracking(), inputs), outputs, np.zeros((0, outputs)))
-        return SubspaceState(Subspace(self.kernel, self.tracking(), inputs, self.rank * outputs), outputs)
+            return SubspaceState(Subspace(self.kernel, self.tracking(), inputs), np.zeros((0, outputs)))
+        return SubspaceState(Subspace(self.kernel, self.tracking(), inputs, outputs, self.follow))
 
     def step(
         self,
@@ -129,19 +126,10 @@ class SubspaceDescent(LinearInFeatures, ABC):
         Info
             The compression error is the Hilbert norm of the function's change in the update of the subspace.
         """
+        if self.coordinates == "subspace":
+            return calling.step(self, state, evaluations, gradients, curvatures, targets, eta)
         info = super().step(state, evaluations, gradients, curvatures, targets, eta)
-        if self.coordinates == "points":
-            return Info(self._visit_with_points(state, evaluations[0].points[: len(targets)]), info.step_size)
-        subspace = state.subspace
-        moved = 0.0
-        for n in range(len(targets)):  # the own samples come first
-            points = evaluations[0].points
-            visit = subspace.visit(points[n : n + 1], state.function.coefficients, self.follow)
-            state.refer()
-            if visit.weights is not None:
-                moved += visit.moved
-                state.function.coefficients[:] = visit.weights
-        return Info(moved, info.step_size)
+        return Info(self._visit_with_points(state, evaluations[0].points[: len(targets)]), info.step_size)
 
     def _visit_with_points(self, state: Any, points: Array) -> float:
         """Update the subspace with the points, and the weights of stored points; returns the norm of f's change."""
@@ -150,7 +138,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
             visit = state.subspace.visit(points[n : n + 1])
             if visit.stored:
                 stored = True
-                weights = np.concatenate([state.of_points, np.zeros((1, state.outputs))])
+                weights = np.concatenate([state.of_points, np.zeros((1, state.function.outputs))])
                 state.of_points = np.delete(weights, visit.dropped, axis=0) if visit.dropped >= 0 else weights
         if not stored:
             return 0.0
@@ -231,7 +219,7 @@ class Okfe(SubspaceDescent):
         Raises
         ------
         NotCompiledError
-            If one of the subspace's rules has no compiled form.
+            If the weights belong to the points.
         """
         return CompiledSubspace(self)
 
@@ -290,6 +278,6 @@ class Okfeb(SubspaceDescent):
         Raises
         ------
         NotCompiledError
-            If one of the subspace's rules has no compiled form.
+            If the weights belong to the points.
         """
         return CompiledSubspace(self)

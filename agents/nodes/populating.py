@@ -45,7 +45,7 @@ def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
     for learner in dict.fromkeys(learners):
         if isinstance(form_of(learner), PlainLearner):
             return obstacle(learner) or f"the learner {type(learner).__name__}"
-        for kind in ("loss", "kernel", "budget", "dispersion", "mirror_map"):
+        for kind in ("loss", "kernel", "budget", "dispersion", "mirror_map", "subspace_step", "censoring"):
             part = getattr(learner, kind, None)
             if part is not None and not hands_over(part):
                 return f"the {kind.replace('_', ' ')} {type(part).__name__}"

@@ -10,16 +10,19 @@ import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import (
     CompiledBudget,
+    CompiledCensoring,
     CompiledDispersion,
     CompiledKernel,
     CompiledLoss,
     CompiledMirrorMap,
+    CompiledSubspaceStep,
 )
 from kernelswarm.agents.parts.budgets import Budget, checked_bound
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import CurvedLoss, Loss, OfferingLoss
 from kernelswarm.agents.parts.mirror_maps import MirrorMap
+from kernelswarm.agents.parts.subspace_rules import Censoring, SubspaceStep
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.compiled import CompiledRule, NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import Constrained, Exchange, Judging, Rule, fulfils
@@ -332,6 +335,32 @@ def loss_derivatives(loss: Loss, predictions: Array, targets: Array) -> Array:
 def _handed(loss: Loss, *arrays: Array) -> list[Array]:
     """Return a loss's arguments: copies for losses in plain Python, which might write to them."""
     return [array if hands_over(loss) else array.copy() for array in arrays]
+
+
+def step_form(step: SubspaceStep) -> CompiledSubspaceStep:
+    """Return the functions of a subspace's step for compiled steps, or one that calls its method."""
+    try:
+        found: CompiledSubspaceStep = handed_over(step, "subspace step")
+    except NotCompiledError:
+
+        def at(_numbers: Array, sample: int, length: float) -> float:
+            return step.at(sample, length)
+
+        return CompiledSubspaceStep(at, np.zeros(0))
+    return found
+
+
+def censoring_form(censoring: Censoring) -> CompiledCensoring:
+    """Return the functions of a threshold on fits for compiled steps, or one that calls its method."""
+    try:
+        found: CompiledCensoring = handed_over(censoring, "censoring")
+    except NotCompiledError:
+
+        def bound(_numbers: Array, fits: Array) -> float:
+            return censoring.bound(fits.copy())
+
+        return CompiledCensoring(bound, np.zeros(0))
+    return found
 
 
 # A kernel for compiled steps, whether it is compiled or not.
