@@ -142,18 +142,18 @@ def next_center(
     """Return g for the next step, from the losses of all rows."""
     own = part_of(given.numbers, OWN)
     second_losses = losses[1 :: int(own[STRIDE])].copy()
-    now = np.mean(second_losses)
+    now = float(np.mean(second_losses))
     if math.isnan(center):
         return now
     if own[CENTERED] == 0.0:
         descend = descend_at(tool(given.tools, DESCEND))
         return float(descend(part_of(given.numbers, DISPERSION), second_losses, center, given.sizes[THRESHOLD_STEP]))
-    rate = given.sizes[RATE]
+    rate: float = given.sizes[RATE]
     if own[DIFFERENCE] == 0.0:  # SURVEY eq. 11
         return (1.0 - rate) * center + rate * now
     past, wanted = np.empty(len(second_losses)), targets[1 :: int(own[STRIDE])].copy()
     loss_values_at(tool(given.tools, LOSS_VALUES))(part_of(given.numbers, LOSS), before, wanted, past)
-    return (1.0 - rate) * (center - np.mean(past)) + now  # COLK eq. 20
+    return (1.0 - rate) * (center - float(np.mean(past))) + now  # COLK eq. 20
 
 
 @cached_njit

@@ -420,7 +420,7 @@ def visit(
         basis,
         order,
         squares,
-        line(row, 0, order + 1),
+        row[0],  # no view by `line`: the row must live until then, whatever the rules allocate
         product,
         projection,
         Update(

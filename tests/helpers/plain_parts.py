@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.linear_in_features import FeatureState, LinearI
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.losses import Logistic, Squared
+from kernelswarm.agents.parts.subspace_rules import MovingAverage, Power
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Pull, nothing_of
@@ -208,6 +209,16 @@ class Polynomial:
 @dataclass(frozen=True)
 class PlainBudget(Epsilon):
     """A constant budget, by its methods."""
+
+
+@dataclass(frozen=True)
+class PlainPower(Power):
+    """A step of a subspace, by its method."""
+
+
+@dataclass(frozen=True)
+class PlainAverage(MovingAverage):
+    """A threshold on fits, by its method."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.plain_parts import rule_form
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.parts.subspace_rules import MovingAverage, Power
 from kernelswarm.protocols.compiled import CompiledRule
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.tolerances import Constant as Bound
@@ -29,12 +30,14 @@ from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import (
     FailingLoss,
     Marked,
+    PlainAverage,
     PlainBudget,
     PlainConsensus,
     PlainGaussian,
     PlainLogistic,
     PlainNoise,
     PlainPolk,
+    PlainPower,
     PlainProximity,
     PlainSquared,
 )
@@ -112,6 +115,18 @@ def test_a_loss_of_other_learners(learner: dict[str, Any], protocol: dict[str, A
 )
 def test_a_kernel_of_other_learners(learner: dict[str, Any]) -> None:
     assert_same_bits({**learner, "kernel": PlainGaussian()}, {"name": "consensus"})
+
+
+def test_the_rules_of_a_subspace() -> None:
+    keys = {"name": "okfeb", "step_size": 0.1, "kernel": KERNEL, "rank": 4, "budget_size": 6}
+    plain = {**keys, "subspace_step": PlainPower(0.3), "censoring": PlainAverage(5)}
+    assert_same_bits(plain, {"name": "consensus"})
+    compiled = {**keys, "subspace_step": Power(0.3), "censoring": MovingAverage(5)}
+    found, wanted = (
+        simulate(small_network(learner, {"name": "consensus"}, "sine_regression")).models
+        for learner in (plain, compiled)
+    )
+    np.testing.assert_equal(found, wanted)
 
 
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
