@@ -191,7 +191,7 @@ class Dictionary:
         self.move(np.zeros(self.length(capacity)), capacity)
 
     def move(self, storage: Array, capacity: int) -> None:
-        """Live in another vector, of the length for so many points, from now on."""
+        """Move the contents to another vector, of the length for ``capacity`` points."""
         storage[:OWN] = self.storage[:OWN]
         used = self.used()
         self.lay_out(storage, capacity)
@@ -199,15 +199,15 @@ class Dictionary:
             part[:] = values
 
     def length(self, capacity: int) -> int:
-        """Return the numbers of the storage with room for so many points."""
+        """Return the length of the storage with room for ``capacity`` points."""
         return OWN + sum(math.prod(shape) for shape in self._shapes(capacity))
 
     def _dimensions(self, capacity: int) -> dict[str, int]:
-        """Return the sizes that the letters of :attr:`parts` stand for."""
+        """Return the sizes for the letters in :attr:`parts`."""
         return {"M": capacity, "p": self.inputs, "C": self.outputs}
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        """Return the shapes of the buffers, in their order."""
+        """Return the shapes of the buffers, in order."""
         of = self._dimensions(capacity)
         return [tuple(of[each] if each in of else int(each) for each in shape) for shape in self.parts.values()]
 
@@ -220,7 +220,7 @@ class Dictionary:
         ]
 
     def lay_out(self, storage: Array, capacity: int) -> None:
-        """Make the buffers views of a vector, which already holds their contents unless it is new."""
+        """Make the buffers views of a vector, which already has their contents unless it is new."""
         self.storage, first = storage, OWN
         found = []
         for shape in self._shapes(capacity):
