@@ -11,6 +11,8 @@ import pyarrow
 import pytest
 
 from kernelswarm import InputError, simulate
+from kernelswarm.simulations.data.file import File
+from kernelswarm.simulations.data.in_memory import from_python
 
 COUNT = 60
 X = np.random.default_rng(0).normal(size=COUNT)
@@ -21,11 +23,6 @@ BEGIN = datetime(2020, 1, 1)
 def learned(data: Any, target: Any = "y", **keys: Any) -> Any:
     graph = nx.path_graph(3)
     return simulate(topology=graph, data=data, target=target, learner="polk", protocol="consensus", rounds=3, **keys)
-
-
-def inputs_of(data: Any, target: Any = "y") -> tuple[str, ...]:
-    found: tuple[str, ...] = learned(data, target).data.inputs.names
-    return found
 
 
 @pytest.mark.parametrize("place", ["y", "node"])
@@ -54,46 +51,37 @@ def test_bytes_are_the_text_that_they_hold_or_refused() -> None:
         learned({"x": X, "y": Y, "c": [b"\xff"] * COUNT})
 
 
-def test_periods_intervals_and_sparse_columns_of_pandas_are_what_they_stand_for() -> None:
-    pandas = pytest.importorskip("pandas", reason="an extra of its users")
-    frame = pandas.DataFrame({"x": X, "y": Y})
-    months = pandas.period_range("2020-01", periods=COUNT, freq="M")
-    assert inputs_of(frame.assign(t=months)) == ("x", "t in days")
-    started = frame.assign(t=months.to_timestamp())
-    assert learned(frame.assign(t=months)).summary["digest"] == learned(started).summary["digest"]
-    cut = pandas.cut(frame["x"], 3)
-    assert inputs_of(frame.assign(c=cut)) == ("x", "c")  # in their order
-    ranks = pandas.Categorical.from_codes(cut.cat.codes, ["low", "mid", "top"], ordered=True)
-    assert learned(frame.assign(c=cut)).final["risk"] == learned(frame.assign(c=ranks)).final["risk"]
-    full = np.arange(COUNT) % 2.0
-    sparse = frame.assign(c=pandas.arrays.SparseArray(full))
-    assert learned(sparse).summary["digest"] == learned(frame.assign(c=full)).summary["digest"]
-    result = learned(frame.assign(t=months))
-    new = frame.assign(t=months)[["t", "x"]]
-    assert (result.model(0).predict(new) == result.model(0).predict(started[["x", "t"]])).all()
+def names_and_points(data: Any, target: str = "y") -> tuple[tuple[str, ...], Any]:
+    held, keys = from_python(data, target=target)
+    source = File("", **keys).holding(held).open(1, 0, COUNT, None)
+    return source.description.inputs.names, source.nodes[0].held_out(0).points
 
 
-def test_types_of_pandas_and_of_polars_with_gaps_text_and_zones() -> None:
+def test_columns_of_pandas_are_what_they_stand_for() -> None:
     pandas = pytest.importorskip("pandas", reason="an extra of its users")
-    polars = pytest.importorskip("polars", reason="an extra of its users")
-    frame, other = pandas.DataFrame({"x": X, "y": Y}), polars.DataFrame({"x": X, "y": Y})
-    zoned = pandas.date_range("2020", periods=COUNT, tz="Europe/Berlin")
-    words = ["a", "b", "c"] * (COUNT // 3)
-    for column, names in (
-        (pandas.array([1, 2, 3] * 20, dtype="Int64"), ("x", "c")),
-        (pandas.array([True, False, True] * 20, dtype="boolean"), ("x", "c")),
-        (pandas.array(words, dtype="string"), ("x", "c=a", "c=b", "c=c")),
-        (pandas.Categorical(words), ("x", "c=a", "c=b", "c=c")),
-        (pandas.to_timedelta(np.arange(COUNT), unit="h"), ("x", "c in days")),
-        (zoned, ("x", "c in days")),
+    frame, words, full = pandas.DataFrame({"x": X, "y": Y}), ["a", "b", "c"] * (COUNT // 3), np.arange(COUNT) % 2.0
+    months, cut = pandas.period_range("2020-01", periods=COUNT, freq="M"), pandas.cut(frame["x"], 3)
+    for column, same, names in (
+        (months, months.to_timestamp(), ("x", "c in days", "c season sine", "c season cosine")),
+        (cut, pandas.Categorical.from_codes(cut.cat.codes, ["low", "mid", "top"], ordered=True), ("x", "c")),
+        (pandas.arrays.SparseArray(full), full, ("x", "c")),
+        (pandas.array([1, 2, 3] * 20, dtype="Int64"), np.array([1, 2, 3] * 20), ("x", "c")),
+        (pandas.array(words, dtype="string"), pandas.Categorical(words), ("x", "c=a", "c=b", "c=c")),
+        (pandas.to_timedelta(np.arange(COUNT), unit="h"), np.arange(COUNT) * timedelta(hours=1), ("x", "c in days")),
     ):
-        assert inputs_of(frame.assign(c=column)) == names
+        (found, points), (_, wanted) = names_and_points(frame.assign(c=column)), names_and_points(frame.assign(c=same))
+        assert found == names
+        np.testing.assert_array_equal(points, wanted)
+    frame.columns = pandas.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
+    assert names_and_points(frame, "a.y")[0] == ("a.x",)
+
+
+def test_columns_of_polars_are_what_they_stand_for() -> None:
+    polars = pytest.importorskip("polars", reason="an extra of its users")
+    frame, words = polars.DataFrame({"x": X, "y": Y}), ["a", "b", "c"] * (COUNT // 3)
     for series, names in (
         (polars.Series(words, dtype=polars.Categorical), ("x", "c=a", "c=b", "c=c")),
         (polars.Series(words, dtype=polars.Enum(["c", "b", "a"])), ("x", "c")),
         (polars.Series([timedelta(hours=k) for k in range(COUNT)]), ("x", "c in days")),
     ):
-        assert inputs_of(other.with_columns(series.alias("c"))) == names
-    levels = frame.copy()
-    levels.columns = pandas.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
-    assert inputs_of(levels, "a.y") == ("a.x",)
+        assert names_and_points(frame.with_columns(series.alias("c")))[0] == names

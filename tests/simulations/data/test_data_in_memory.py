@@ -48,21 +48,23 @@ def test_arrays_with_nodes_and_test_rows_are_those_of_the_file(tmp_path: Path) -
 
 @pytest.mark.parametrize("data", [COLUMNS, (X, Y, OWNERS)], ids=["frame", "arrays"])
 def test_nodes_of_the_data_can_be_ignored(data: Any) -> None:
-    ignored = simulate(
-        **KEYS, data=data, stream={"node_column": "", **({"features": ["a", "b"]} if data is COLUMNS else {})}
-    )
-    assert ignored.summary["digest"] == digest(data=(X, Y)) != digest(data=data)
+    features = {"features": ["a", "b"]} if data is COLUMNS else {}
+    assert digest(data=data, stream={"node_column": "", **features}) == digest(data=(X, Y)) != digest(data=data)
     with pytest.raises(InputError, match=r"stream\.node_column = .* stands beside data, which decide it"):
         digest(data=COLUMNS, node="node", stream={"node_column": ""})
+
+
+def rows_of(data: Any) -> list[Any]:
+    held, keys = from_python(data)
+    rows, _ = File("", **keys).holding(held).read()
+    assert rows.ids is not None
+    return [rows.points.tolist(), rows.targets.tolist(), rows.ids.tolist()]
 
 
 def test_a_frame_beside_a_series_keeps_their_names() -> None:
     held, keys = from_python((Frame({"a": X[:, 0], 7: X[:, 1]}), Series("price", Y), OWNERS))
     rows, _ = File("", **keys).holding(held).read()
     assert rows.columns == ("a", "7") and rows.target_columns == ("price",)
-    np.testing.assert_array_equal(rows.points, X)
-    np.testing.assert_array_equal(rows.targets[:, 0], Y)
-    np.testing.assert_array_equal(rows.ids, OWNERS)  # type: ignore[arg-type]
 
 
 def test_rows_of_one_index_belong_together_whatever_their_order() -> None:
@@ -70,13 +72,11 @@ def test_rows_of_one_index_belong_together_whatever_their_order() -> None:
     other = Index([label + 3 for label in turned.tolist()])
     frame, target = Frame({"a": X[:, 0], "b": X[:, 1]}, index), Series("y", Y[turned], other)
     owners = Series("node", OWNERS[turned], other)
-    expected = digest(data={"a": X[:, 0], "b": X[:, 1], "y": Y, "node": OWNERS})
-    assert digest(data=(frame, target, owners)) == expected
-    assert digest(data=(frame, Series("y", Y, Index(range(3, 163))), OWNERS)) == expected
-    assert digest(data={"a": frame["a"], "b": X[:, 1], "y": target, "node": owners}) == expected
-    assert digest(data=(frame, Series("y", Y), OWNERS)) == expected  # without an index, as polars has none
-    assert digest(data=(X, Y[turned], owners)) != digest(data=(X, Series("y", Y[turned], index), owners))
-    assert digest(data=(X, Series("y", Y, index), owners)) == digest(data=(X, Y, OWNERS))
+    expected = rows_of((X, Y, OWNERS))
+    assert rows_of((frame, target, owners)) == expected
+    assert rows_of({"a": frame["a"], "b": X[:, 1], "y": target, "node": owners}) == expected
+    assert rows_of((frame, Series("y", Y), OWNERS)) == expected  # without an index, as polars has none
+    assert rows_of((X, Series("y", Y, index), owners)) == expected
     for labels, message in (
         (range(160), "160 labels and 160, of which only the former has 160: give both the same labels, each once"),
         ([*range(3, 162), 3], "160 labels and 160, of which only the former has 162"),
@@ -138,13 +138,9 @@ def test_a_config_without_its_data_is_refused_with_what_they_were() -> None:
         ({"data": X}, "data is a ndarray and must be arrays (X, y)"),
         ({"data": (X,)}, "data has 1 entries and must be"),
         ({"data": (X[:, 0], Y)}, "data: x has shape (160,); it must be (rows, inputs)"),
-        ({"data": (X, Y[:10])}, "data: y has shape (10,); with x of shape (160, 2)"),
-        ({"data": (X, Y, Y)}, "data: node has shape (160,) and type float64; it must be integers or text"),
         ({"data": ([[1.0], [1.0, 2.0]], [0.0, 1.0])}, "data: x is no array"),
         ({"data": (np.full((160, 2), None), Y)}, 'data: row 1, column "x[:, 0]" is missing'),
-        ({"data": (np.where(X > 0.99, np.nan, X), Y)}, "every value must be a finite number"),
         ({"data": (None, None)}, "data: x has type object; it must hold real numbers"),
-        ({"data": (3, 4)}, "data: x has shape (); it must be (rows, inputs)"),
         ({"data": (np.ma.masked_less(X, 0.1), Y)}, 'column "x[:, 0]" is missing (rows count from 0), one of'),
         ({"data": {"a": Y, "y": Y[:3]}}, 'data: column "y" has 3 rows and "a" 160: give all columns the same rows'),
         ({"data": {}}, "data has no columns"),
@@ -152,12 +148,7 @@ def test_a_config_without_its_data_is_refused_with_what_they_were() -> None:
         ({"data": (X, Y), "target": "y"}, 'target = "y" names a column, and arrays have none'),
         ({"data": COLUMNS, "target": "z"}, 'target = "z" is not a column of data: use one of a, b, y, node'),
         ({"data": COLUMNS, "node": "owner"}, 'node = "owner" is not a column of data'),
-        ({"data": {**COLUMNS, "a": [None, *X[1:, 0]]}}, 'data: row 1, column "a" is missing'),
         ({"data": {**COLUMNS, "a": ["?", *X[1:, 0]]}}, 'data: row 1, column "a" is missing'),
-        (
-            {"data": {**COLUMNS, "a": np.array(["?", *X[1:, 0]], object)}},
-            'data: row 1, column "a" is missing',
-        ),
         ({"data": (X, Y), "stream": "sine_regression"}, 'stream = "sine_regression" stands beside data'),
         ({"data": (X, Y), "stream": {"path": "a.npz"}}, 'stream.path = "a.npz" stands beside data'),
         ({"data": (X, Y), "stream": {"splt": "iid"}}, "stream.splt"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm import InputError, SimulationError, simulate
+from kernelswarm import SimulationError, simulate
 from kernelswarm.simulations.data.contract import HeldOut
 from kernelswarm.simulations.records.result import Result
 from tests.helpers.checkout import ROOT
@@ -51,11 +51,6 @@ def test_live_data_give_the_models_of_the_same_rows_in_threads_too(page: dict[st
     assert page["alive"].final["risk"] < 0.1
 
 
-def test_live_data_may_end(page: dict[str, Any]) -> None:
-    ended = run(page, sensors(page, samples=60))
-    assert ended.summary["status"] == "done" and ended.network["samples"][-1] == 60
-
-
 def test_what_live_data_raise_ends_the_run_with_the_node(page: dict[str, Any]) -> None:
     def lost() -> Iterator[Any]:
         yield from islice(page["sensor"](0), 20)
@@ -63,8 +58,3 @@ def test_what_live_data_raise_ends_the_run_with_the_node(page: dict[str, Any]) -
 
     with pytest.raises(SimulationError, match=r"node 2 failed in round \d+: ConnectionError: the radio is gone"):
         run(page, [*sensors(page, 2), lost(), *sensors(page, 1)], protocol={"name": "consensus", "penalty": 1.0})
-
-
-def test_a_stream_of_another_number_of_nodes_is_refused(page: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"stream: open\(4, \.\.\.\) returned 3 nodes: return one for each"):
-        run(page, sensors(page, 3))

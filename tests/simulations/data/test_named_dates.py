@@ -15,6 +15,8 @@ from pyarrow import parquet
 
 from kernelswarm.simulations.core.data_description import Written
 from kernelswarm.simulations.data import file
+from kernelswarm.simulations.data.columns import learn
+from kernelswarm.simulations.data.frames import coded_points
 from kernelswarm.simulations.data.times import is_called_by_time, of_numbers, of_text
 
 File = partial(file.File, standardize=False)
@@ -48,7 +50,7 @@ def test_whole_numbers_are_the_moments_that_they_write(tmp_path: Path, form: str
 def test_they_are_the_same_from_text_and_with_gaps(tmp_path: Path) -> None:
     written = [int(moment.strftime("%Y%m%d")) for moment in MANY]
     _, expected = inputs(tmp_path, written)
-    for column in (written, list(map(str, written)), [float(number) for number in written]):
+    for column in (written, list(map(str, written)), np.array(written, float)):
         table = pyarrow.table({"date": column, "y": np.arange(len(written)) / 7})
         parquet.write_table(table, tmp_path / "t.parquet")
         assert read(tmp_path / "t.parquet") == ("time", expected)
@@ -96,11 +98,7 @@ def test_counts_since_1970_are_moments_of_utc_in_every_unit(tmp_path: Path, unit
     expected = since_1970([moment.strftime("%Y%m%d%H") for moment in MANY], "%Y%m%d%H")
     counts = [round(moment / 1e6) * unit for moment in expected]
     assert inputs(tmp_path, counts, called) == ("time", expected)
-    for column in (counts, list(map(str, counts))):
-        table = pyarrow.table({called: column, "y": np.arange(len(counts)) / 7})
-        parquet.write_table(table, tmp_path / "t.parquet")
-        rows, _ = File(tmp_path / "t.parquet").read()
-        assert rows.held[0].zoned and rows.points[:, 0].tolist() == expected
+    assert File(tmp_path / "t.csv").read()[0].held[0].zoned
 
 
 def test_parts_of_seconds_are_kept_and_a_count_among_dates_is_refused(tmp_path: Path) -> None:
@@ -146,25 +144,18 @@ def test_what_a_column_has_shown_holds_for_one_date() -> None:
     assert of_text(["05/32/22"], named=True).odd.all()
 
 
-def test_models_take_dates_as_they_were(tmp_path: Path) -> None:
-    from kernelswarm import simulate
-
-    for form in ("%Y%m%d", "%m/%d/%y"):
-        written = [moment.strftime(form) for moment in MANY]
-        lines = [f"{text},{k / 7}" for k, text in enumerate(written)]
-        (tmp_path / "t.csv").write_text("\n".join(["date,y", *lines]) + "\n")
-        result = simulate(
-            topology={"name": "ring", "nodes": 3},
-            stream={"name": "file", "path": str(tmp_path / "t.csv")},
-            rounds=20,
-            learner="polk",
-            protocol="isolated",
-        )
-        model = result.model(0)
-        plain = [f"{moment:%Y-%m-%d}" for moment in MANY]
-        kind = int if form == "%Y%m%d" else str
-        one = model.predict({"date": [kind(written[5])]})
-        assert one[0] == model.predict({"date": plain})[5] == model.predict({"date": [*map(kind, written)]})[5]
+@pytest.mark.parametrize(("form", "kind"), [("%Y%m%d", int), ("%m/%d/%y", str)])
+def test_models_take_dates_as_they_were(tmp_path: Path, form: str, kind: Any) -> None:
+    written = [kind(moment.strftime(form)) for moment in MANY]
+    lines = [f"{text},{k / 7}" for k, text in enumerate(written)]
+    (tmp_path / "t.csv").write_text("\n".join(["date,y", *lines]) + "\n")
+    rows, _ = File(tmp_path / "t.csv").read()
+    coding = learn("data", [rows.points.astype(float)], rows.held, "refuse")
+    one, plain, all_of_them = (
+        coded_points({"date": np.array(dates)}, coding)
+        for dates in (written[5:6], [f"{moment:%Y-%m-%d}" for moment in MANY], written)
+    )
+    assert one[0].tolist() == plain[5].tolist() == all_of_them[5].tolist()
 
 
 def test_names_of_columns_of_dates() -> None:

@@ -172,8 +172,8 @@ def test_an_odd_entry_is_named_or_leaves_the_others_as_they_were(tmp_path: Path,
     [
         (form, kind, odd)
         for form in ("json", "excel", "frame")
-        for kind in (float, int, bool)
-        for odd in ("soon", "17", "2023-02-31", None, 2.5)
+        for kind in (float, bool)
+        for odd in ("soon", "17", None, 2.5)
     ],
 )
 def test_of_typed_columns_too(tmp_path: Path, form: str, kind: Any, odd: Any) -> None:
@@ -251,6 +251,13 @@ def test_odd_entries_are_a_tenth_of_the_different_ones_or_of_all(odd: Any, other
         (["2023-02-01", "2023-02-02", "2023-02-01 10:00Z", "2023-02-02Z"], ["02-01", "02-02", None, None]),
         (["1:00 PM", "5:30", "11:30 am"], ["13:00", None, "11:30"]),
         (["13:00", "5:30 PM", "5:30"], ["13:00", "17:30", "05:30"]),
+        (
+            ["02/13/2023 12:00 AM", "02/13/2023 12:30 PM", "02/14/2023 1:05 p.m."],
+            ["02-13", "02-13T12:30", "02-14T13:05"],
+        ),
+        (["13:00 PM", "1:00 PM"], [None, "13:00"]),
+        (["2023-02-01 2:00 CEST", "01.02.2023 02:00 MESZ", "1.2.2023 1:00 MEZ", "2023-02-01 0:00 gmt"], ["02-01"] * 4),
+        (["2023-02-01 02:00 UTC", "2023-02-01 02:00", "2023-02-01 02:00 IST"], ["02-01T02:00", None, None]),
         (["24:00", "24:01", "0:00"], ["24:00", None, "00:00"]),
         (["29.02.2024", "29.02.2023", "00.01.2023"], ["02-29", None, None]),
     ],
@@ -269,21 +276,30 @@ def test_each_text_is_read_where_it_leaves_no_doubt(texts: list[str], expected: 
                 assert value == np.datetime64(f"{year}-{text}", "us").astype(int)
 
 
-@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d", "%b %d, %Y", "%Y-%m-%dT%H:%M:%SZ"])
-@pytest.mark.parametrize("day", ["0001-01-01", "1900-01-01", "1970-01-01", "9999-12-31"])
+@pytest.mark.parametrize(
+    ("form", "day"),
+    [
+        ("%Y-%m-%d", "0001-01-01"),
+        ("%d/%m/%Y", "1900-01-01"),
+        ("%m/%d/%Y", "1970-01-01"),
+        ("%Y%m%d", "9999-12-31"),
+        ("%b %d, %Y", "1900-01-01"),
+        ("%Y-%m-%dT%H:%M:%SZ", "1970-01-01"),
+    ],
+)
 def test_dates_that_stand_for_none_are_looked_for(tmp_path: Path, form: str, day: str) -> None:
-    if (form, day) == ("%Y%m%d", "0001-01-01"):
-        return  # no number of eight digits
     code = datetime.fromisoformat(day).strftime(form.replace("%Y", day[:4]))
     texts = [moment.strftime(form) for moment in MOMENTS]
-    for often in (2, 3):
+    for often, there in ((2, []), (3, [4, 13, 22])):
         values = [code if k % 9 == 4 and k < 9 * often else text for k, text in enumerate(texts)]
         found = guess(in_csv(tmp_path, {"when": values, "y": [k / 7 for k in range(ROWS)]}))
-        there = np.flatnonzero(np.isnan(found.rows.points[:, 0])).tolist()
-        assert (found.file.na_values, there) == (((day,), [4, 13, 22]) if often == 3 else ((), []))
-    days = [datetime(1900, 1, 1)] * 3 + [datetime(1900 + k, 12, 25) for k in range(100)]
-    near = [day.strftime(form.replace("%Y", str(day.year))) for day in days]
-    assert guess(in_csv(tmp_path, {"when": near, "y": [k / 7 for k in range(len(near))]})).file.na_values == ()
+        assert np.flatnonzero(np.isnan(found.rows.points[:, 0])).tolist() == there
+        assert found.file.na_values == ((day,) if there else ())
+
+
+def test_a_first_day_that_others_come_near_stands_for_itself(tmp_path: Path) -> None:
+    days = ["1900-01-01"] * 3 + [f"{1900 + k}-12-25" for k in range(100)]
+    assert guess(in_csv(tmp_path, {"when": days, "y": [k / 7 for k in range(len(days))]})).file.na_values == ()
 
 
 def test_zeros_for_a_date_are_gaps_to_init_and_mistyped_dates_are_not(tmp_path: Path) -> None:
@@ -333,18 +349,13 @@ def test_one_mark_decides_for_no_other_column(tmp_path: Path, mark: str, meant: 
             assert set(replace(stream, features=("x",)).read()[0].points[:, 0].tolist()) == {meant}
 
 
-@pytest.mark.parametrize("count", [3, 4, 5])
+@pytest.mark.parametrize("count", [4, 5])
 def test_labels_with_few_fractions_are_refused_and_with_more_numbers(tmp_path: Path, count: int) -> None:
-    labels = [k % 3 for k in range(40)]
-    fractions = [k + 0.5 for k in range(count)]
-    y = [*labels[: 40 - count], *fractions]
-    csv = in_csv(tmp_path, {"x": range(40), "y": y})
+    y = [*(k % 3 for k in range(40 - count)), *(k + 0.5 for k in range(count))]
     np.savez(tmp_path / "t.npz", x=np.arange(40.0)[:, None], y=np.array(y))
-    for stream in (csv, File(tmp_path / "t.npz")):
+    for stream in (in_csv(tmp_path, {"x": range(40), "y": y}), File(tmp_path / "t.npz")):
         if count == 5:
             assert stream.open(1, 0, 9, None).classes is None
             continue
         with pytest.raises(ValueError, match=r'holds 0.5 in column "y".* or set stream.task = "regression"'):
             stream.open(1, 0, 9, None)
-    twice = in_csv(tmp_path, {"x": range(40), "y": [*labels[:38], 0.5, 0.5]})
-    assert twice.open(1, 0, 9, None).classes is None

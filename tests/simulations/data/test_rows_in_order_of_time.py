@@ -37,7 +37,7 @@ def learned_and_held_out(stream: File, nodes: int, seed: int, place: int = 0) ->
     return [(node.draw(10**6)[0][:, place], node.held_out(0).points[:, place]) for node in sources]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("missing", ["refuse", "mean"])
 def test_no_node_is_measured_on_a_row_that_is_earlier_than_one_it_learns_from(
@@ -82,8 +82,6 @@ def test_keys_take_the_order_or_the_later_rows_back(tmp_path: Path) -> None:
         found(plain, held_out="later")
     with pytest.raises(ValueError, match='held_out = "later" needs an order: set order = "file" or "time"'):
         found(columns, held_out="later", order="shuffled")
-    with pytest.raises(ValueError, match='held_out = "last" must be "auto", "random" or "later"'):
-        found(columns, held_out="last")
 
 
 @pytest.mark.parametrize(

@@ -163,15 +163,18 @@ def test_an_index_that_pandas_has_written_is_no_input(tmp_path: Path, index: str
     parquet.write_table(table, tmp_path / "t.parquet")
     for stream in (File(tmp_path / "t.parquet"), File("", **from_python(table)[1]).holding(from_python(table)[0])):
         assert stream.open(1, 0, 9, None).description.inputs.names == ("x",)
-    named = File(tmp_path / "t.parquet", features=("x", index)).open(1, 0, 9, None)
-    assert named.description.inputs.names == ("x", index)  # where one asks for it, it is
-    assert File(tmp_path / "t.parquet", target=index).open(1, 0, 9, None).description.targets.names == (index,)
-    numbered = pandas_table({"x": X, "y": X / 2}, [{"kind": "range", "start": 0, "stop": 12, "step": 1}])  # type: ignore[list-item]
-    parquet.write_table(numbered, tmp_path / "t.parquet")
-    assert File(tmp_path / "t.parquet").open(1, 0, 9, None).description.inputs.names == ("x",)
+    named = File(tmp_path / "t.parquet", features=("x", index))
+    assert named.open(1, 0, 9, None).description.inputs.names == ("x", index)  # where one asks for it, it is
+    assert File(tmp_path / "t.parquet", target=index).read()[0].target_columns == (index,)
     with pytest.raises(ValueError, match=r'"y", which .* does not have: set target to one or more of x, z$'):
         File("").holding(from_python(pandas_table({"x": X, "z": X, index: X}, [index]))[0]).read()
-    parquet.write_table(pa.table({"x": X, "y": X}).replace_schema_metadata({"pandas": "{"}), tmp_path / "t.parquet")
+
+
+def test_what_pandas_writes_of_rows_that_are_numbered_names_no_index(tmp_path: Path) -> None:
+    numbered = pandas_table({"x": X, "y": X / 2}, [{"kind": "range", "start": 0, "stop": 12, "step": 1}])
+    parquet.write_table(numbered, tmp_path / "t.parquet")
+    assert File(tmp_path / "t.parquet").read()[0].columns == ("x",)
+    parquet.write_table(numbered.replace_schema_metadata({"pandas": "{"}), tmp_path / "t.parquet")
     assert "its entry of pandas is no JSON" in refusal(File(tmp_path / "t.parquet"))
 
 
@@ -267,23 +270,17 @@ class Marked(Frame):
 
 
 @pytest.mark.parametrize(
-    ("kind", "y", "known"),
+    ("y", "known"),
     [
-        ("text", ["cat", "ant", "bee"], "classification"),
-        ("truth values", [True, False], "classification"),
-        ("ten digits", list(range(10)), "classification"),
-        ("two numbers far apart", [-1, 700], "classification"),
-        ("classes of a data frame with a gap", [0.0, 1.0, 2.0], "classification"),
-        ("whole degrees", list(range(-3, 14)), "regression"),
-        ("visits to a doctor", [0, 0, 0, 1, 1, 2, 3, 5, 7, 8, 11, 12, 20, 31, 59], "regression"),
-        ("prices that hardly occur twice", list(range(250_000, 250_120)), "regression"),
-        ("quantities with decimals", [0.5, 1.0, 1.5], "regression"),
-        ("whole quantities with decimals", [4.0, 5.0, 9.0], "regression"),
+        (["cat", "ant", "bee"], "classification"),
+        ([True, False], "classification"),
+        ([-1, 700], "classification"),
+        ([0.0, 1.0, 2.0], "classification"),  # classes of a data frame with a gap
+        (list(range(-3, 14)), "regression"),
+        ([0.5, 1.0, 1.5], "regression"),
     ],
 )
-def test_few_labels_are_classes_and_many_numbers_quantities(
-    tmp_path: Path, kind: str, y: list[Any], known: str
-) -> None:
+def test_few_labels_are_classes_and_many_numbers_quantities(tmp_path: Path, y: list[Any], known: str) -> None:
     """In files of every format, in memory, and as ``init --data`` writes them."""
     targets = np.resize(np.array(y), 120)
     points = np.random.default_rng(0).normal(size=(120, 2))
@@ -293,7 +290,7 @@ def test_few_labels_are_classes_and_many_numbers_quantities(
     lines = [f"{a},{b},{value}\n" for (a, b), value in zip(points.tolist(), targets.tolist(), strict=True)]
     (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(lines))
     held, keys = from_python((points, targets))
-    streams = [*(File(tmp_path / f"t.{ending}") for ending in ("npz", "parquet", "csv"))]
+    streams = [File(tmp_path / f"t.{ending}") for ending in ("npz", "parquet", "csv")]
     for stream in [*streams, File(held.path, **keys).holding(held)]:
         source = stream.open(4, 0, 9, None)
         assert source.facts["task"] == known
@@ -302,10 +299,8 @@ def test_few_labels_are_classes_and_many_numbers_quantities(
         if sentence:
             other = "regression" if known == "classification" else "classification"
             assert f'stream.task = "{other}"' in sentence
-    for stream in streams:
-        text = write_for(stream.path, tmp_path / f"{stream.path.suffix[1:]}.toml")
-        assert f"a {known}" in text and ("stream.task" in text) == bool(sentence)
-        assert f'task = "{known}"' in (tmp_path / f"{stream.path.suffix[1:]}.toml").read_text()
+    text = write_for(tmp_path / "t.csv", tmp_path / "t.toml")
+    assert f"a {known}" in text and ("stream.task" in text) == bool(sentence)
 
 
 def test_a_split_or_a_loss_that_does_not_fit_the_chosen_task_names_the_key(tmp_path: Path) -> None:
