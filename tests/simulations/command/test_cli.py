@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import PARTS
 from kernelswarm.simulations.figures import plots
-from kernelswarm.simulations.records.checkpoints import Checkpoints
-from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running import simulation as running
-from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests.helpers.command_line import SMALL, Command
 
 DIVERGING = [
@@ -60,6 +52,18 @@ def test_run_writes_a_folder_and_prints_the_final_figures(call: Command) -> None
     assert lines["run folder"] == str(folder)
 
 
+def test_run_uses_its_options_and_never_overwrites(call: Command) -> None:
+    words = ["--no-figures", *sets(["rounds=3", "protocol.name=isolated", "seed=5"])]
+    for _ in range(2):
+        assert call("run", "small.toml", *words, "--backend", "serial").code == 0
+    assert sorted(path.name for path in Path("runs").iterdir()) == [
+        "small-isolated-ring-seed5",
+        "small-isolated-ring-seed5-2",
+    ]
+    config = read("runs/small-isolated-ring-seed5").config
+    assert (config["rounds"], config["seed"], config["protocol"]) == (3, 5, {"name": "isolated", "as_published": True})
+
+
 @pytest.mark.usefixtures("blank")
 def test_run_draws_figures(call: Command) -> None:
     answer = call("run", "small.toml", "--out", "here")
@@ -73,38 +77,6 @@ def test_run_draws_figures(call: Command) -> None:
     assert Path("here/report.html").read_bytes() == page
 
 
-def test_run_never_overwrites(call: Command) -> None:
-    for _ in range(2):
-        call("run", "small.toml", "--no-figures", "--out", "here", "--quiet")
-    assert sorted(path.name for path in Path().iterdir()) == ["here", "here-2", "small.toml"]
-    assert read("here").summary["digest"] == read("here-2").summary["digest"]
-
-
-def test_run_uses_its_options(call: Command) -> None:
-    words = sets(["rounds=3", "protocol.name=isolated", "seed=5"])
-    assert call("run", "small.toml", *words, "--backend", "serial", "--no-figures").code == 0
-    config = read("runs/small-isolated-ring-seed5").config
-    assert (config["rounds"], config["seed"], config["protocol"]) == (3, 5, {"name": "isolated", "as_published": True})
-
-
-def test_failed_run_keeps_what_was_measured(call: Command) -> None:
-    answer = call("run", "small.toml", *sets(DIVERGING), "--no-figures", "--out", "here")
-    assert (answer.code, answer.out) == (1, "")
-    assert answer.err.count("\n") == 1 and "diverged in round" in answer.err
-    assert answer.err.endswith("measurements until then are in here\n")
-    summary = json.loads(Path("here/summary.json").read_text())
-    assert summary["status"] == "failed"
-    assert read("here").failed
-    assert "diverged in round" in summary["reason"]
-
-
-def test_debug_shows_the_traceback(call: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    from kernelswarm.simulations.command.cli import main
-
-    with pytest.raises(SimulationError):
-        main(["run", "small.toml", *sets(DIVERGING), "--no-figures", "--debug"])
-
-
 def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -114,31 +86,6 @@ def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch:
     assert (answer.code, answer.out) == (130, "")
     assert answer.err.startswith("kernelswarm: stopped by Ctrl-C; no round had begun, and nothing is kept: ")
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
-
-
-@pytest.mark.parametrize("every", [0, 10])
-def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
-    def interrupted(experiment: Experiment, observe: object, checkpoints: Checkpoints, **__: object) -> Result:
-        def stop(progress: Progress) -> None:
-            if progress.phase == "evaluating":
-                raise KeyboardInterrupt
-
-        return simulate(experiment, stop, checkpoints)
-
-    monkeypatch.setattr(running, "simulate", interrupted)
-    answer = call("run", "small.toml", "--out", "a run", "--set", f"checkpoint_every={every}")
-    assert (answer.code, answer.out) == (130, "")
-    assert not Path("a run/summary.json").exists()
-    last_line = answer.err.splitlines()[-1]
-    if every:
-        assert "stopped by Ctrl-C; kernelswarm resume 'a run' goes on from round " in last_line
-        assert Path("a run/checkpoints").is_dir()
-    else:
-        assert last_line.endswith(
-            "stopped by Ctrl-C; measurements until then are in a run, and kernelswarm plot 'a run' draws them; "
-            "kernelswarm run 'a run/config.toml' begins it anew"
-        )
-        assert len(read("a run", partial=True).network["round"]) == 1
 
 
 @pytest.mark.usefixtures("sketched")
@@ -158,7 +105,6 @@ def test_compare_prints_its_table_and_writes_all(call: Command) -> None:
     assert (folder / "report.html").read_bytes() == page
     again = call("compare", "small.toml", *words, "--out", "runs/small-compare")
     assert again.code == 0 and again.out.endswith("runs/small-compare/runs: 4 reused\n")
-    assert (folder / "comparison.txt").read_text() == table
     afresh = call("compare", "small.toml", *words, "--afresh")
     assert afresh.code == 0 and afresh.out.endswith("runs/small-compare-2/runs: 4 new\n")
 
@@ -261,13 +207,10 @@ def test_figures_are_drawn_as_they_are_asked_for(call: Command) -> None:
     assert 'style = "papers" is unknown; did you mean "paper"?' in refused.err
 
 
-@pytest.mark.parametrize("kind", PARTS)
-def test_list_shows_every_name_with_its_keys(kind: str, call: Command) -> None:
-    answer = call("list", kind)
-    assert (answer.code, answer.err) == (0, "")
-    lines = answer.out.partition("\n\n")[0].splitlines()  # then parts follow that are called like the kind
-    assert [line.strip() for line in lines if line.startswith("  ") and line[2] != " "] == list(PARTS[kind])
-    assert all(len(line) <= 100 for line in lines if not line.strip().startswith("budget"))
+def test_list_shows_every_name_of_a_kind(call: Command) -> None:
+    for kind, parts in PARTS.items():
+        lines = call("list", kind).out.partition("\n\n")[0].splitlines()  # then parts that are called like the kind
+        assert [line.strip() for line in lines if re.match(r"  \S", line)] == list(parts)
 
 
 def test_lists_of_kinds_have_keys_and_plurals(call: Command) -> None:
@@ -337,7 +280,3 @@ def test_version_is_one_line(call: Command) -> None:
     answer = call("--version")
     assert answer.code == 0
     assert answer.out.startswith("kernelswarm ") and answer.out.count("\n") == 1
-
-
-def word(**more: Any) -> Progress:
-    return replace(Progress("running", 120, 500, None, 1234.0, remaining=200.0), **more)

@@ -32,8 +32,7 @@ def loaded(program: str, asked: Sequence[str]) -> str:
     ("words", "others"),
     [
         (["--help"], ["numpy", "numba"]),
-        (["list", "polk"], ["networkx", "scipy.sparse"]),
-        (["list"], ["scipy.spatial", "pyarrow"]),
+        (["list", "polk"], ["networkx", "scipy.sparse", "scipy.spatial", "pyarrow"]),
         (["check", "examples/quickstart.toml"], ["scipy.spatial", "scipy.optimize", "pyarrow"]),
     ],
     ids=lambda words: words[0],
