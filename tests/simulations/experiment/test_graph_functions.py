@@ -14,11 +14,7 @@ from kernelswarm.simulations.running.network import build_topology
 FORMS = {
     "graph": "networkx.Graph(EDGES)",
     "edges": "EDGES",
-    "edges_and_weights": "[(*edge, 2.0) for edge in EDGES]",
-    "pairs": "numpy.array(EDGES)",
     "neighbors": "{0: [1, 2], 1: [2], 2: [3], 3: []}",
-    "matrix": "networkx.to_numpy_array(networkx.Graph(EDGES))",
-    "sparse": "networkx.to_scipy_sparse_array(networkx.Graph(EDGES))",
     "frame": "pyarrow.table({'weight': [1.0] * 4, 'source': [0, 0, 1, 2], 'target': [1, 2, 2, 3]})",
 }
 SOURCE = "import networkx, numpy, pyarrow\nEDGES = [(0, 1), (0, 2), (1, 2), (2, 3)]\n" + "".join(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import norm
 
 from kernelswarm.agents.learners.newton import Newton
 from kernelswarm.agents.learners.resolving import automatic_keys
@@ -17,6 +17,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, Squared, SquaredHinge
 from kernelswarm.agents.parts.sample import COMMON, OWN, RIDGES, SHARED, difference_ratio, noise_ratio
 from kernelswarm.agents.parts.schedules import Auto, Constant
+from kernelswarm.arrays import AnyArray, Array
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -26,45 +27,39 @@ SETTLED = 1000
 """A step by which the noise alone decides."""
 
 
+def of_three_nodes(seed: int, apart: float) -> tuple[Array, Array, AnyArray]:
+    """Draw points, centred values of two outputs that differ between nodes, and who has them."""
+    generator = np.random.default_rng(seed)
+    points, owners = generator.uniform(size=(60, 1)), np.repeat([0, 1, 2], 20)
+    values = np.sin(6.0 * points + apart * owners[:, None]) + 0.3 * generator.normal(size=(60, 2))
+    return points, values - values.mean(axis=0), owners
+
+
+def likeliest(gram: Array, values: Array, owners: AnyArray, share: float) -> tuple[float, float, float]:
+    """Return the likelihood of the best ridge where nodes share so much of their functions, the ridge and the noise."""
+    coupled, found = gram * np.where(owners[:, None] == owners, 1.0, share), []
+    for ratio in RIDGES:
+        shape = coupled + ratio * np.eye(60)
+        amplitude = np.mean([v @ np.linalg.solve(shape, v) / 60 for v in values.T])
+        likelihood = -(np.linalg.slogdet(2.0 * math.pi * amplitude * shape)[1] + 60.0)  # of both outputs
+        belief = norm(math.log(0.1), 3.0).logpdf(math.log(ratio))
+        found.append((likelihood + belief, ratio, amplitude * ratio / np.mean(values**2)))
+    return max(found)
+
+
 def test_the_noise_ratio_is_the_most_likely_one() -> None:
-    generator = np.random.default_rng(3)
-    points = generator.uniform(size=(60, 1))
-    owners = np.repeat([0, 1, 2], 20)
-    values = np.sin(6.0 * points + owners[:, None]) + 0.3 * generator.normal(size=(60, 2))
-    values -= values.mean(axis=0)
+    points, values, owners = of_three_nodes(3, 1.0)
     gram = Gaussian(0.2).cross(points, points)
-    found = []
-    for share in SHARED:
-        coupled = gram * np.where(owners[:, None] == owners, 1.0, share)
-        for ratio in RIDGES:
-            shape = coupled + ratio * np.eye(60)
-            amplitude = np.mean([v @ np.linalg.solve(shape, v) / 60 for v in values.T])
-            likelihood = sum(multivariate_normal(np.zeros(60), amplitude * shape).logpdf(v) for v in values.T)
-            belief = norm(math.log(0.1), 3.0).logpdf(math.log(ratio))
-            found.append((likelihood + belief, ratio, amplitude * ratio / np.mean(values**2)))
-    _, ratio, noise = max(found)
+    _, ratio, noise = max(likeliest(gram, values, owners, share) for share in SHARED)
     assert noise_ratio(gram, values, owners) == pytest.approx((ratio, noise))
 
 
 @pytest.mark.parametrize(("length", "apart"), [(0.02, 0.0), (0.5, 0.0), (0.02, 0.8), (0.5, 0.8)])
 def test_the_difference_of_nodes_is_the_mean_of_its_posterior(length: float, apart: float) -> None:
     """On functions as rich as their samples, and on smooth ones, of which a few eigenvectors say all."""
-    generator = np.random.default_rng(5)
-    points = generator.uniform(size=(60, 1))
-    owners = np.repeat([0, 1, 2], 20)
-    values = np.sin(6.0 * points + apart * owners[:, None]) + 0.3 * generator.normal(size=(60, 2))
-    values -= values.mean(axis=0)
+    points, values, owners = of_three_nodes(5, apart)
     gram = Gaussian(length).cross(points, points)
-    likelihoods, ratios = np.empty(len(OWN)), np.empty(len(OWN))
-    for place, own in enumerate(OWN):
-        coupled = gram * np.where(owners[:, None] == owners, 1.0, 1.0 - own)
-        found = []
-        for ratio in RIDGES:
-            shape = coupled + ratio * np.eye(60)
-            amplitude = np.mean([v @ np.linalg.solve(shape, v) / 60 for v in values.T])
-            likelihood = -(np.linalg.slogdet(2.0 * math.pi * amplitude * shape)[1] + 60.0)  # of both outputs
-            found.append((likelihood + norm(math.log(0.1), 3.0).logpdf(math.log(ratio)), ratio))
-        likelihoods[place], ratios[place] = max(found)
+    likelihoods, ratios, _ = np.transpose([likeliest(gram, values, owners, 1.0 - own) for own in OWN])
     densities = np.exp(likelihoods - likelihoods.max())
     slab = (1.0 - COMMON) * np.trapezoid(densities * OWN / ratios, OWN)
     total = COMMON * densities[0] + (1.0 - COMMON) * np.trapezoid(densities, OWN)
