@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import zipfile
 from dataclasses import dataclass, replace
@@ -12,17 +13,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.nodes.snapshot import Snapshot, leaves
+from kernelswarm.agents.nodes.snapshot import Snapshot
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.engine.partition import partition
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.records import checkpoints
 from kernelswarm.simulations.records.checkpoints import Checkpoint, Damaged, newest, paths, write
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import Progress, resume, run, simulate
+from tests.helpers.equality import same
 from tests.helpers.halves import plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
@@ -51,9 +52,7 @@ def assert_same(found: dict[int, Snapshot], wanted: dict[int, Snapshot]) -> None
     for node, (arrays, source) in wanted.items():
         assert source == found[node].source
         assert sorted(arrays) == sorted(found[node].arrays)
-        for name, array in arrays.items():
-            assert array.dtype == found[node].arrays[name].dtype
-            np.testing.assert_array_equal(found[node].arrays[name], array, err_msg=f"{name} of node {node}")
+        assert same({name: found[node].arrays[name] for name in arrays}, arrays), node
 
 
 @pytest.fixture
@@ -122,20 +121,18 @@ def test_the_last_two_stay(taken: Checkpoint, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["round_100000000.npz", "round_99999999.npz"]
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("step", [(os, "fsync"), (Path, "replace")], ids=["fsync", "replace"])
 def test_a_failure_before_the_file_has_its_name_leaves_nothing(
-    step: str, taken: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: tuple[object, str], taken: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def full(*arguments: object) -> None:
+        assert len(list(tmp_path.iterdir())) == 2
+        raise OSError(28, "No space left on device")
+
     first = write(taken, tmp_path)
-    with monkeypatch.context() as patch:
-
-        def full(*arguments: object) -> None:
-            assert len(list(tmp_path.iterdir())) == 2
-            raise OSError(28, "No space left on device")
-
-        patch.setattr(*((checkpoints.os, "fsync") if step == "fsync" else (Path, "replace")), full)
-        with pytest.raises(OSError, match="No space left"):
-            write(replace(taken, round=40), tmp_path)
+    monkeypatch.setattr(*step, full)
+    with pytest.raises(OSError, match="No space left"):
+        write(replace(taken, round=40), tmp_path)
     assert list(tmp_path.iterdir()) == [first]
     checkpoints.read(first)
 
@@ -190,12 +187,6 @@ def interrupted(folder: Path, round: int) -> Path:
     return folder
 
 
-def test_a_run_can_be_resumed_from_its_first_round_on(tmp_path: Path) -> None:
-    folder = interrupted(tmp_path / "run", 1)
-    assert newest(folder).round == 0
-    assert resume(folder).result.summary["digest"] == simulate(experiment()).summary["digest"]
-
-
 def test_a_full_disk_ends_no_run_that_has_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = checkpoints.write
 
@@ -232,7 +223,7 @@ def test_other_versions_are_named(tmp_path: Path) -> None:
         resume(folder)
 
 
-@pytest.mark.parametrize("learner", PARTS["learner"])
+@pytest.mark.parametrize("learner", ["polk", "newton", "okfeb", "random_features"])  # one of each layout
 def test_snapshots_are_copies_that_say_all(learner: str) -> None:
     keys: dict[str, Any] = {"learner": {"name": learner, "step_size": 0.1, "batch_size": 2}}
     advanced, again = engine(**keys), engine(**keys)
@@ -310,10 +301,3 @@ def test_what_cannot_be_saved_is_refused(part: dict[str, Any], wanted: str) -> N
     plans = [replace(plan, **part) for plan in open_network(experiment()).plans]
     with pytest.raises(InputError, match=wanted):
         checkpoints.refuse_unsaved(plans)
-
-
-def test_link_states_are_taken_apart_in_their_order() -> None:
-    assert list(leaves(None)) == []
-    assert [float(leaf) for leaf in leaves((1.5, (np.array(2.0), None), 3))] == [1.5, 2.0, 3.0]
-    with pytest.raises(TypeError, match="a link state holds str, which is neither array nor number nor tuple"):
-        list(leaves(("a",)))

@@ -68,7 +68,7 @@ def test_models_take_raw_frames_of_every_kind(folder: Path) -> None:
         np.testing.assert_array_equal(model.predict(table), expected(folder))
 
 
-@pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
 def test_a_run_folder_holds_the_data_as_they_were_given(tmp_path: Path, unit: str) -> None:
     data = {**COLUMNS, "when": WHEN.astype(f"datetime64[{unit}]"), "y": Y, "node": ["a", "b", "?", "c"] * 30}
     run(folder=tmp_path / "run", data=data, stream={"missing": "drop"}, **KEYS)

