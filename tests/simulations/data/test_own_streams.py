@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernelswarm import InputError, SimulationError, simulate
-from kernelswarm.simulations.data.contract import HeldOut, Source, opened
+from kernelswarm.simulations.data.contract import HeldOut, Source, opened, twin
 
 NODES = 3
 SIMPLE: dict[str, Any] = {"topology": {"name": "ring", "nodes": NODES}, "learner": "linear"}
@@ -96,6 +96,12 @@ def test_real_numbers_of_any_type_and_layout_are_drawn_as_rounds_take_them() -> 
     assert all(array.dtype == np.float64 and array.flags.c_contiguous and array.shape == (8, 1) for array in drawn)
     finite = Own(lambda x, y: (x[:2], y[:2]), declared={"lengths": [9] * NODES})
     assert len(opened(finite, NODES, 0, 20, None).nodes[0].draw(8)[0]) == 2
+
+
+def test_copies_of_a_source_draw_by_themselves() -> None:
+    node = opened(Own(), NODES, 0, 20, None).nodes[1]
+    ahead = twin(node).draw(5)[0]
+    np.testing.assert_array_equal(node.draw(5)[0], ahead)
 
 
 @pytest.mark.parametrize(("value", "good"), [(0.0, True), (2.0, True), (3.0, False), (-1.0, False), (0.5, False)])
