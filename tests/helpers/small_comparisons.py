@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernelswarm.simulations.comparison.compare import compare
 from kernelswarm.simulations.comparison.comparison_runs import ComparisonProgress
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.outcome import Comparison
+from kernelswarm.simulations.records.result import Result
 
 TABLE: dict[str, Any] = {
     "seed": 3,
@@ -62,3 +64,14 @@ def figures(found: Comparison) -> list[Any]:
 
 def counts(found: Comparison) -> dict[str, int]:
     return dict(found.origins)
+
+
+def finite(result: Result) -> set[tuple[str, float, int]]:
+    """What trackers are to receive of a run: names, values and rounds of all figures of the network."""
+    rounds = result.network["round"].tolist()
+    return {
+        (name, value, round)
+        for name, column in result.network.items()
+        for round, value in zip(rounds, column.tolist(), strict=True)
+        if name != "round" and np.isfinite(value)
+    }

@@ -11,7 +11,7 @@ import pytest
 from kernelswarm.simulations.command.final_figures import as_text
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import PARTS
-from kernelswarm.simulations.records.result import Result, amount
+from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.simulation import simulate
 
 random = np.random.default_rng(0)
@@ -131,16 +131,6 @@ def test_the_error_in_the_targets_own_unit_is_that_of_the_models() -> None:
         (result.model(node).predict(tested["x_test"][node::3]) - tested["y_test"][node::3]) ** 2 for node in range(3)
     ]
     assert result.final["rmse"] == pytest.approx(np.sqrt(np.mean(squares)))
-    deviation, found = amount(float(np.std(tested["y"]))), amount(result.final["rmse"] or 0.0)
-    for text in (repr(result), as_text(result)):
-        assert "risk and error are shares of the variance of y" in text
-        assert found in text and deviation in text
-
-
-def test_literal_numbers_say_no_other_unit() -> None:
-    result = ran("as they are", "polk", stream={"standardize": False})
-    assert result.final["rmse"] == pytest.approx(np.sqrt(result.final["error"] or 0.0))
-    assert "variance" not in repr(result) and "rmse" in repr(result)
 
 
 def test_generated_data_have_no_unit_beside_their_own() -> None:

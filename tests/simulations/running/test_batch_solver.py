@@ -5,8 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, LinearSVR
 
 from kernelswarm.agents.parts.kernels import Gaussian, Linear, Matern
@@ -72,8 +70,6 @@ def test_quadratic_losses_are_solved_in_closed_form(kernel: Any, loss: Any) -> N
     ridge = len(points) * found.regularization / loss.curvature * np.eye(len(points))
     expected = gram @ np.linalg.solve(gram + ridge, targets)
     np.testing.assert_allclose(kernel.cross(points, found.points) @ found.weights, expected, atol=1e-7)
-    library = KernelRidge(alpha=ridge[0, 0], kernel="precomputed").fit(gram, targets)
-    np.testing.assert_allclose(expected, library.predict(gram), atol=1e-7)
 
 
 @EVERY_KERNEL
@@ -133,10 +129,6 @@ def test_smooth_losses_are_minimised(loss: Any, classes: int, regularization: fl
     # In the metric of the second derivative: how far from the minimum that leaves the objective.
     stiffness = loss.curvature * squares[:, np.newaxis] / 400 + regularization
     assert np.sum(slopes**2 / stiffness) < 1e-8
-    if classes:
-        library = LogisticRegression(C=1 / (400 * regularization), fit_intercept=False, tol=1e-8, max_iter=10_000)
-        expected = library.fit(rows, targets[:, 0]).predict_proba(rows)
-        np.testing.assert_allclose(loss.probabilities(rows @ found), expected, atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +159,7 @@ def test_losses_with_kinks_come_near_the_minimum_of_liblinear(name: str, regular
 
 
 @pytest.mark.parametrize(
-    ("loss", "classes"), [(Squared(), 0), (Absolute(), 0), (Logistic(), 2), (Hinge(), 2)], ids=lambda part: str(part)
+    ("loss", "classes"), [(Squared(), 0), (Absolute(), 0), (Hinge(), 2)], ids=lambda part: str(part)
 )
 def test_regularization_is_large_for_noise_and_small_for_a_function(loss: Any, classes: int) -> None:
     random = np.random.default_rng(4)
@@ -186,7 +178,7 @@ def test_regularization_is_large_for_noise_and_small_for_a_function(loss: Any, c
         assert np.mean((value - expected) ** 2) < 0.01 * np.mean(expected**2)
 
 
-@pytest.mark.parametrize("loss", [Squared(), Huber(), Absolute()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize(
     ("points", "targets"),
     [

@@ -39,13 +39,13 @@ def warning_of(experiment):
 def test_steps_that_are_undone_are_those_that_leave_the_function_at_zero(name, batch):
     for epsilon in (0.01, 0.3, 3.0, 100.0):
         plan = open_network(described({"name": name, "batch_size": batch, "budget": {"epsilon": epsilon}})).plans[0]
-        held_out, moved = plan.evaluated[0][1].held_out(0), False
+        held_out, learner, moved = plan.evaluated[0][1].held_out(0), plan.learner, False
         for start in range(0, STEPS * batch, batch):
-            state = plan.learner.init(plan.inputs, plan.outputs)
-            own = plan.learner.evaluate(state, np.array(held_out.points[start : start + batch]))
-            gradient = plan.learner.gradient(state, own, np.array(held_out.targets[start : start + batch]))
-            plan.learner.step(state, [own], [gradient], None, np.array(held_out.targets[start : start + batch]))
-            moved |= bool(np.any(plan.learner.function(state).weights))
+            points, targets = (np.array(each[start : start + batch]) for each in (held_out.points, held_out.targets))
+            state = learner.init(plan.inputs, plan.outputs)
+            own = learner.evaluate(state, points)
+            learner.step(state, [own], [learner.gradient(state, own, targets)], None, targets)
+            moved |= bool(np.any(learner.function(state).weights))
         found = first_steps(plan)
         assert (found is None) == (name == "spppot")  # whose functions are not linear in their weights
         assert found is None or found.undone != moved

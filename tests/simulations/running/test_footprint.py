@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,21 +70,12 @@ def test_what_no_machine_holds_is_refused_with_its_key(call, command, change, ke
     assert answer.code == 2
     assert key in answer.err
     assert answer.err.count("\n") == 1
+    assert not Path("here").exists()
 
 
 def test_the_points_of_neighbors_count_where_they_are_learned_from(call):
-    answer = call(
-        "check",
-        "e.toml",
-        "--set",
-        "learner.batch_size=100000",
-        "--set",
-        "protocol.name=consensus",
-        "--set",
-        "protocol.as_published=false",
-        "--set",
-        "protocol.form=symmetric",
-    )
+    protocol = "protocol={ name = 'consensus', form = 'symmetric' }"
+    answer = call("check", "e.toml", "--set", "learner.batch_size=100000", "--set", protocol)
     assert "steps on 300,000 points take about 2.16 TB" in answer.err
 
 
@@ -97,11 +89,6 @@ def test_what_cannot_be_lowered_is_not_to_be_lowered(call):
     model = "learner={ name = 'linear', loss = 'multiclass_logistic' }"
     answer = call("check", "e.toml", *wide, "--set", model, "--set", "evaluation.local_samples=5000000")
     assert answer.code == 2 and "lower it" in answer.err and "evaluation.local_samples = 5000000" in answer.err
-
-
-def test_a_refused_run_leaves_no_folder(call, tmp_path):
-    assert call("run", "e.toml", "--set", "evaluation.local_samples=1000000000", "--out", "here").code == 2
-    assert not (tmp_path / "here").exists()
 
 
 @pytest.fixture
@@ -186,16 +173,13 @@ def test_the_largest_number_of_a_part_is_named():
             "protocol": "isolated",
         }
     ).stream
+    for size in (2**64, (2**40, 2**40)):
+        with pytest.raises(InputError, match=r"^stream\.inputs = 12 takes more memory than"), Bounded("stream", part):
+            np.zeros(size)
     with pytest.raises(InputError, match=r"^stream\.inputs = 12 takes more memory than"), Bounded("stream", part):
         raise MemoryError
-    with pytest.raises(InputError, match=r"^stream\.inputs = 12 takes more memory than"), Bounded("stream", part):
-        np.zeros((2**40, 2**40))
-    with pytest.raises(ValueError, match="another mistake"), Bounded("stream", part):
-        raise ValueError("another mistake")
     with pytest.raises(OverflowError, match="math range error"), Bounded("stream", part):
         math.exp(1e4)
-    with pytest.raises(InputError, match=r"^stream\.inputs = 12 takes more memory than"), Bounded("stream", part):
-        np.zeros(2**64)
 
 
 def test_a_look_at_a_large_network_plans_some_of_its_agents(experiment):

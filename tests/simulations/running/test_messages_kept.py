@@ -84,7 +84,6 @@ def at_sizes(protocol: Any, links: Any, **changes: Any) -> list[Experiment]:
     ("protocol", "links"),
     [
         ("isolated", LINKS[0]),
-        ({"name": "consensus", "replay": 2}, LINKS[2]),
         ({"name": "consensus", "replay": 2}, LINKS[3]),
         ("proximity", LINKS[1]),
         ("diffusion", LINKS[4]),

@@ -39,8 +39,9 @@ def test_intervals_are_those_of_clopper_and_pearson(inside: int, count: int) -> 
 
 def test_regions_part_the_rows_and_are_in_the_units_of_the_data() -> None:
     points, values = drawn(0)
+    even = np.arange(400)[:, np.newaxis] % 2 == 0
     points[:, 1] = np.round(np.clip(points[:, 1], -1.0, 1.0))  # three values
-    inside = (np.abs(points[:, [1]]) < 1.0) | (np.arange(400)[:, np.newaxis] % 2 == 0)
+    inside = (np.abs(points[:, [1]]) < 1.0) | even
     parts = parts_of([points], [values], [inside])
     by_prediction = [part for part in parts if part["by"] == "prediction"]
     assert [part["rows"] for part in by_prediction] == [80] * 5
@@ -49,8 +50,7 @@ def test_regions_part_the_rows_and_are_in_the_units_of_the_data() -> None:
     for part in by_input:
         there = points[:, 1] == part["from"]
         assert (part["rows"], part["coverage"]) == (there.sum(), inside[there].mean())
-    inside = (points[:, [0]] < 1.0) | (np.arange(400)[:, np.newaxis] % 2 == 0)
-    of_other = [part for part in parts_of([points], [values], [inside]) if part["by"] == "a"]
+    of_other = [part for part in parts_of([points], [values], [(points[:, [0]] < 1.0) | even]) if part["by"] == "a"]
     assert of_other[0]["from"] == 10.0 + 2.0 * points[:, 0].min() and of_other[-1]["off"]
 
 

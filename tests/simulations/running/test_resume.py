@@ -26,6 +26,7 @@ from kernelswarm.simulations.records.checkpoints import newest, paths, round_of
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running.simulation import Progress, resume, run, simulate
+from tests.helpers.cases import case
 from tests.helpers.command_line import SMALL, Command, commands
 from tests.helpers.drivers import driving
 
@@ -127,11 +128,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Resul
     return whole
 
 
-@pytest.mark.parametrize("case", ["isolated", "proximity", "colk, sliding pairs"])  # the others: below
-def test_checkpoints_change_nothing(case: str, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
-    experiment = described(tmp_path, case)
-    result, folder, _ = run(experiment, tmp_path / "run")
-    assert_equal(result, undisturbed(case))
+def test_checkpoints_change_nothing(tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
+    result, folder, _ = run(described(tmp_path, "proximity"), tmp_path / "run")
+    assert_equal(result, undisturbed("proximity"))
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "checkpoints"])
     assert_equal(read(folder), result)
 
@@ -221,16 +220,11 @@ def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest
     return commands(capsys)
 
 
-def test_command_says_that_a_run_is_complete(call: Command) -> None:
+def test_command_says_that_a_run_is_complete_and_extends_it(call: Command) -> None:
     assert call("run", "small.toml", "--out", "here", "--no-figures").code == 0
     before = Path("here/summary.json").stat().st_mtime_ns
-    answer = call("resume", "here")
-    assert answer == (0, "here is complete after 40 rounds; --rounds asks for more\n", "")
+    assert call("resume", "here") == (0, "here is complete after 40 rounds; --rounds asks for more\n", "")
     assert Path("here/summary.json").stat().st_mtime_ns == before
-
-
-def test_command_extends_a_run(call: Command) -> None:
-    call("run", "small.toml", "--out", "here", "--no-figures")
     answer = call("resume", "here", "--rounds", "60", "--no-figures")
     assert (answer.code, answer.err) == (0, "")
     assert "rounds         60 in" in answer.out and "run folder  here" in answer.out
@@ -238,36 +232,29 @@ def test_command_extends_a_run(call: Command) -> None:
     assert_equal(read("here"), read("there"))
 
 
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        (["nothing"], "there is no run folder nothing"),
-        (["small.toml"], "small.toml is not a folder"),
-        (["."], r"\. is no run folder: it holds no config.toml"),
-        (
-            ["plain", "--rounds", "50"],
-            "plain holds no checkpoints: a run writes them with checkpoint_every = 100 .*anew",
-        ),
-        (
-            ["here", "--rounds", "50", "--set", "learner.step_size=0.3"],
-            r"learner.step_size is 0.3 and was 0.2 when the run began: a run that is resumed may change "
-            r"only rounds, backend, evaluate_every or checkpoint_every; kernelswarm run here/config.toml --set .*",
-        ),
-        (["here", "--set", "seed=1"], "seed is 1 and was 0 when .*"),
-        (["here", "--set", "protocol=isolated"], 'protocol.name is "isolated" and was "consensus" .*'),
-        (["part", "--rounds", "7"], "rounds = 7 must be at least 20: so many rounds are done"),
-        (["part", "--rounds", "0"], "part/config.toml: rounds = 0 must be at least 1: .*"),
-        (["part", "--backend", "rey"], 'part/config.toml: backend.name = "rey" .*did you mean "ray".*'),
-    ],
-)
-def test_command_refuses(call: Command, words: list[str], wanted: str) -> None:
+def test_command_refuses(call: Command) -> None:
     experiment = Experiment.from_file("small.toml")
-    run(experiment, Path("here"))
     run(experiment.with_changes({"checkpoint_every": 0}), Path("plain"))
     killed(experiment, Path("part"), 25)
-    answer = call("resume", *words)
-    assert (answer.code, answer.out) == (2, "")
-    assert re.fullmatch(f"kernelswarm: {wanted}\n", answer.err)
+    for words, wanted in (
+        ("nothing", "there is no run folder nothing"),
+        ("small.toml", "small.toml is not a folder"),
+        (".", r"\. is no run folder: it holds no config.toml"),
+        ("plain --rounds 50", "plain holds no checkpoints: a run writes them with checkpoint_every = 100 .*anew"),
+        (
+            "part --rounds 50 --set learner.step_size=0.3",
+            r"learner.step_size is 0.3 and was 0.2 when the run began: a run that is resumed may change "
+            r"only rounds, backend, evaluate_every or checkpoint_every; kernelswarm run part/config.toml --set .*",
+        ),
+        ("part --set protocol=isolated", 'protocol.name is "isolated" and was "consensus" .*'),
+        ("part --rounds 7", "rounds = 7 must be at least 20: so many rounds are done"),
+        ("part --rounds 0", "part/config.toml: rounds = 0 must be at least 1: .*"),
+        ("part --backend rey", 'part/config.toml: backend.name = "rey" .*did you mean "ray".*'),
+    ):
+        with case(words):
+            answer = call("resume", *words.split())
+            assert (answer.code, answer.out) == (2, "")
+            assert re.fullmatch(f"kernelswarm: {wanted}\n", answer.err)
 
 
 def test_a_run_that_is_being_resumed_is_not_resumed_a_second_time(call: Command) -> None:
@@ -284,21 +271,6 @@ def test_a_run_that_is_being_resumed_is_not_resumed_a_second_time(call: Command)
         assert sorted((path.name, path.read_bytes()) for path in Path("here/checkpoints").glob("*.npz")) == before
     assert call("resume", "here", "--no-figures").code == 0
     assert_equal(read("here"), simulate(Experiment.from_file("small.toml")))
-
-
-def test_a_run_holds_its_lock_until_it_ends_and_no_longer(tmp_path: Path) -> None:
-    experiment = described(tmp_path, "consensus")
-    refused = []
-
-    def observe(progress: Progress) -> None:
-        if progress.phase == "running":
-            with pytest.raises(InputError, match=f"is being written by process {os.getpid()} on "):
-                resume(tmp_path / "run")
-            refused.append(progress.done)
-
-    run(experiment, tmp_path / "run", observe)
-    assert refused
-    assert resume(tmp_path / "run", ["rounds=50"], None).result.summary["rounds"] == 50
 
 
 def test_locks_that_a_file_system_does_not_have_refuse_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

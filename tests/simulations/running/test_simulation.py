@@ -35,13 +35,20 @@ def experiment(protocol, stream=None, loss=None, **keys):
     )
 
 
+@pytest.fixture(scope="module")
+def ran():
+    """A run of consensus, and its source of data."""
+    description = experiment(Consensus(0.2))
+    return simulate(description), open_network(description).source
+
+
 def rebuilt(result, node):
     points, weights = result.models[f"points_{node}"], result.models[f"weights_{node}"]
     return Expansion(Gaussian(0.3), points.shape[1], weights.shape[1]).assign(points, weights)
 
 
-def test_rows_come_every_so_many_rounds_and_after_the_last():
-    result = simulate(experiment(Consensus(0.2)))
+def test_rows_come_every_so_many_rounds_and_after_the_last(ran):
+    result, _ = ran
     np.testing.assert_array_equal(result.network["round"], [20, 40, 50])
     np.testing.assert_array_equal(result.nodes["round"], np.repeat([20, 40, 50], 4))
     np.testing.assert_array_equal(result.nodes["node"], [0, 1, 2, 7] * 3)
@@ -49,10 +56,8 @@ def test_rows_come_every_so_many_rounds_and_after_the_last():
     assert len(result.edges["round"]) == 3 * 2 * GRAPH.number_of_edges()
 
 
-def test_risk_and_error_are_those_of_the_saved_models():
-    description = experiment(Consensus(0.2))
-    result = simulate(description)
-    source = open_network(description).source
+def test_risk_and_error_are_those_of_the_saved_models(ran):
+    result, source = ran
     last = result.nodes["round"] == 50
     for place, node in enumerate([0, 1, 2, 7]):
         held_out = source.nodes[place].held_out(100)
@@ -64,11 +69,10 @@ def test_risk_and_error_are_those_of_the_saved_models():
         assert result.network[name][-1] == pytest.approx(result.nodes[name][last].mean(), rel=1e-12)
 
 
-def test_disagreement_and_hilbert_distance_follow_their_definitions():
-    description = experiment(Consensus(0.2))
-    result = simulate(description)
+def test_disagreement_and_hilbert_distance_follow_their_definitions(ran):
+    result, source = ran
     share = np.linspace(0, 39, 25).round().astype(int)  # 100 of 160 points, as many of each node
-    points = np.concatenate([source.held_out(100).points[share] for source in open_network(description).source.nodes])
+    points = np.concatenate([node.held_out(100).points[share] for node in source.nodes])
     functions = {node: rebuilt(result, node) for node in GRAPH}
     gaps = [np.mean((functions[i].values(points) - functions[j].values(points)) ** 2) for i, j in GRAPH.edges]
     assert result.network["disagreement"][-1] == pytest.approx(np.mean(gaps), rel=1e-10)

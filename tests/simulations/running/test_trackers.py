@@ -15,7 +15,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.running.state import State
 from kernelswarm.simulations.running.trackers import find, mlflow_place, tracked
 from tests.helpers.command_line import SMALL, commands
-from tests.helpers.small_comparisons import experiment
+from tests.helpers.small_comparisons import experiment, finite
 
 
 class Received:
@@ -51,13 +51,8 @@ def test_a_tracker_receives_every_finite_figure_and_changes_no_bit(library: None
         result = simulate(small, callbacks=[callback])
     writer = Received.last
     assert result.summary["digest"] == simulate(small).summary["digest"]
-    for name, column in result.network.items():
-        wanted = [
-            (round, value)
-            for round, value in zip(result.network["round"].tolist(), column.tolist(), strict=True)
-            if np.isfinite(value) and name != "round"
-        ]
-        assert writer.scalars.get(name, []) == wanted
+    received = {(name, value, round) for name, scalars in writer.scalars.items() for round, value in scalars}
+    assert received == finite(result)
     assert writer.folder == str(tmp_path / "here") and writer.closed
     assert "    bandwidth = 0.2" in writer.texts[0].splitlines()
 

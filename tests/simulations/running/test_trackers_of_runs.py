@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kernelswarm.simulations.core.errors import SimulationError
@@ -19,7 +18,7 @@ from kernelswarm.simulations.running import trackers
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.running.state import State
 from kernelswarm.simulations.running.trackers import tracked
-from tests.helpers.small_comparisons import experiment
+from tests.helpers.small_comparisons import experiment, finite
 
 SMALL = experiment(rounds=10, evaluate_every=5)
 
@@ -84,16 +83,6 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def tracked_run(tracker: str, folder: Path) -> Result:
     with tracked(tracker, folder, SMALL) as callback:
         return simulate(SMALL, callbacks=[callback])
-
-
-def finite(result: Result) -> set[tuple[str, float, int]]:
-    rounds = result.network["round"].tolist()
-    return {
-        (name, value, round)
-        for name, column in result.network.items()
-        for round, value in zip(rounds, column.tolist(), strict=True)
-        if name != "round" and np.isfinite(value)
-    }
 
 
 def test_mlflow_receives_every_finite_figure_and_every_key(mlflow: Calls, tmp_path: Path) -> None:

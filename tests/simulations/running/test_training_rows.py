@@ -66,8 +66,7 @@ KINDS = ["rows", "sine", "drifting", "walk", "forgetful"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_looking_disturbs_no_source(kind: str, tmp_path: Path) -> None:
-    wanted = np.concatenate([opened(kind, tmp_path).nodes[1].draw(count)[1] for count in (90,)])
-    source = opened(kind, tmp_path)
+    wanted, source = opened(kind, tmp_path).nodes[1].draw(90)[1], opened(kind, tmp_path)
     rows, pieces = TrainingRows(source), []
     for count in (7, 30, 0, 53):
         pieces.append(source.nodes[1].draw(count)[1])
