@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelswarm import InputError, KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
@@ -132,15 +133,12 @@ def test_the_remedy_for_a_bandwidth_points_to_where_it_helps(estimator: Any, ban
 # --- what a fit leaves behind
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", [KernelRegressor(10, random_state=0), PolkRegressor(random_state=0)])
 def test_rows_kept_before_a_fit_do_not_come_back_after_it(estimator: Any) -> None:
     x = np.random.default_rng(2).uniform(size=(200, 1))
     y = np.sin(6.0 * x[:, 0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        plain = estimator.fit(x[:150], y[:150]).partial_fit(x[150:], y[150:]).predict(x)
-        estimator.partial_fit(x[:9] + 5.0, 100.0 + y[:9])  # of other data
-        again = estimator.__class__(**estimator.get_params())
-        again.partial_fit(x[:9] + 5.0, 100.0 + y[:9])
-        again.fit(x[:150], y[:150]).partial_fit(x[150:], y[150:])
-    np.testing.assert_array_equal(again.predict(x), plain)
+    plain, again = clone(estimator), clone(estimator).partial_fit(x[:9] + 5.0, 100.0 + y[:9])  # of other data
+    for model in (plain, again):
+        model.fit(x[:150], y[:150]).partial_fit(x[150:], y[150:])
+    np.testing.assert_array_equal(again.predict(x), plain.predict(x))

@@ -90,31 +90,18 @@ def test_defaults_err_at_most_a_tenth_more_than_a_support_vector_machine(
     load_data: Any, ours: Any, theirs: Any
 ) -> None:
     points, targets = load_data(return_X_y=True)
-    errors, orders = [], []
+    if ours is PolkRegressor:  # SVR's defaults want targets of size 1
+        targets = (targets - targets.mean()) / targets.std()
+    found = []
     for seed in range(5):
         x, x_test, y, y_test = train_test_split(points, targets, test_size=0.2, random_state=seed)
         scaler = StandardScaler().fit(x)
-        x, x_test = scaler.transform(x), scaler.transform(x_test)
-        if ours is PolkRegressor:  # SVR's defaults want targets of size 1
-            y, y_test = (y - targets.mean()) / targets.std(), (y_test - targets.mean()) / targets.std()
-        models = ours(random_state=seed).fit(x, y), theirs().fit(x, y)
-        errors.append([1.0 - model.score(x_test, y_test) for model in models])
-        orders.append([models[0].model_order_, len(models[1].support_)])
-    ours_error, theirs_error = np.mean(errors, axis=0)
-    assert ours_error < 1.1 * theirs_error
-    ours_order, theirs_order = np.mean(orders, axis=0)
-    assert ours_order < theirs_order
-
-
-def test_relevance_learns_where_most_columns_say_nothing() -> None:
-    x, y = wave(1100, 25)
-    train, test = slice(0, 600), slice(600, None)
-    alike = PolkRegressor(bandwidth="median", random_state=0).fit(x[train], y[train])
-    relevant = PolkRegressor(bandwidth="relevance", random_state=0).fit(x[train], y[train])
-    assert alike.score(x[test], y[test]) < 0.6
-    assert relevant.score(x[test], y[test]) > 0.9
-    assert relevant.model_order_ < alike.model_order_
-    assert PolkRegressor(random_state=0).fit(x[train], y[train]).score(x[test], y[test]) > 0.9
+        model, rival = (each.fit(scaler.transform(x), y) for each in (ours(random_state=seed), theirs()))
+        errors = [1.0 - each.score(scaler.transform(x_test), y_test) for each in (model, rival)]
+        found.append([*errors, model.model_order_, len(rival.support_)])
+    error, rivals_error, order, rivals_order = np.mean(found, axis=0)
+    assert error < 1.1 * rivals_error
+    assert order < rivals_order
 
 
 ESTIMATORS = [PolkRegressor, KernelRegressor, PolkClassifier, KernelClassifier]
@@ -217,14 +204,6 @@ def test_a_dictionary_grows_with_the_number_of_classes(classes: int, size: int) 
     assert KernelClassifier().fit(x, labels).n_components_ == size
     assert KernelClassifier(7).fit(x, labels).n_components_ == 7
     assert KernelRegressor().fit(x, labels).n_components_ == 500
-
-
-@pytest.mark.parametrize("size", [0, -3, 2.5, "many", None, True])
-@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
-def test_a_dictionary_of_no_size_is_refused(kind: Any, size: Any) -> None:
-    x, y = wave()
-    with pytest.raises(InputError, match=r"n_components = .* must be a whole number of at least 1"):
-        kind(size).fit(x, y > 0.0)
 
 
 def test_worse_than_a_constant_is_said() -> None:

@@ -32,13 +32,11 @@ def named(row: Any) -> dict[Any, float]:
 
 
 @pytest.mark.parametrize("estimator", [PolkRegressor(), KernelRegressor(30), PolkRegressor("huber", bandwidth=0.4)])
-def test_regression_is_that_of_the_same_rows(estimator: Any) -> None:
+def test_regression_is_that_of_the_same_rows_and_weights(estimator: Any) -> None:
     model, batched = IncrementalRegressor(estimator, first=60), clone(estimator).set_params(first=60)
-    for row, y in zip(X, Y, strict=True):
-        model.learn_one(named(row), y)
-    batched.partial_fit(X[:60], Y[:60])
-    for row, y in zip(X[60:], Y[60:], strict=True):
-        batched.partial_fit(row[None, :], [y])
+    for k, (row, y) in enumerate(zip(X, Y, strict=True)):
+        model.learn_one(named(row), y, 1.0 + k % 3)
+        batched.partial_fit(row[None, :], [y], sample_weight=[1.0 + k % 3])
     found = [model.predict_one({"b": row[1], "a": row[0]}) for row in X[:20]]  # the order of the names is no matter
     assert found == batched.predict(X[:20]).tolist()
     assert not hasattr(estimator, "state_")  # a copy has learned
@@ -115,14 +113,6 @@ def test_samples_that_are_refused_leave_no_trace(place: int) -> None:
     assert predictions_after(IncrementalClassifier(first=60), LABELS, texts) == predictions_after(
         IncrementalClassifier(first=60), LABELS, []
     )
-
-
-def test_weights_are_those_of_the_same_rows() -> None:
-    model, batched = IncrementalRegressor(first=60), PolkRegressor(first=60)
-    for k, (row, y) in enumerate(zip(X, Y, strict=True)):
-        model.learn_one(named(row), y, 1.0 + k % 3)
-        batched.partial_fit(row[None, :], [y], sample_weight=[1.0 + k % 3])
-    assert [model.predict_one(named(row)) for row in X] == batched.predict(X).tolist()
 
 
 def test_features_that_are_left_out_are_zero_and_new_ones_are_refused() -> None:

@@ -18,11 +18,11 @@ from kernelswarm.simulations.core.errors import InputError
 from tests.agents.parts.test_trends import data
 
 
-def whole(x: Any, y: Any, **keys: Any) -> KernelRegressor:
+def whole(x: Any, y: Any, weights: Any, **keys: Any) -> KernelRegressor:
     """Fit without leaving a point out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return KernelRegressor(random_state=0, budget=0.0, **keys).fit(x, y)
+        return KernelRegressor(random_state=0, budget=0.0, **keys).fit(x, y, weights)
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
@@ -30,11 +30,7 @@ def whole(x: Any, y: Any, **keys: Any) -> KernelRegressor:
 def test_errors_without_each_row_are_those_of_the_dense_problem_with_a_trend(epochs: int, weighted: bool) -> None:
     x, y = data("affine and curved", 60)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 60) if weighted else np.ones(60)
-    model = whole(x, y, trend=True, ridge=0.3, epochs=epochs).set_params()
-    if weighted:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(x, y, sample_weight=weights)
+    model = whole(x, y, weights if weighted else None, trend=True, ridge=0.3, epochs=epochs)
     kernel, centred = model.learner_.kernel, y - model.intercept_
     assert isinstance(kernel, Trended) and model.model_order_ == 60
     noise = np.diag(0.3 / (epochs * weights))
