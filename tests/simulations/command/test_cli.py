@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import PARTS
 from kernelswarm.simulations.figures import plots
+from kernelswarm.simulations.records.checkpoints import Checkpoints
+from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
 from kernelswarm.simulations.running import simulation as running
+from kernelswarm.simulations.running.simulation import Progress, simulate
 from tests.helpers.command_line import SMALL, Command
 
 DIVERGING = [
@@ -86,6 +90,24 @@ def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch:
     assert (answer.code, answer.out) == (130, "")
     assert answer.err.startswith("kernelswarm: stopped by Ctrl-C; no round had begun, and nothing is kept: ")
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def test_interruption_without_checkpoints_says_what_is_left(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(experiment: Experiment, observe: object, checkpoints: Checkpoints, **__: object) -> Result:
+        def stop(progress: Progress) -> None:
+            if progress.phase == "evaluating":
+                raise KeyboardInterrupt
+
+        return simulate(experiment, stop, checkpoints)
+
+    monkeypatch.setattr(running, "simulate", interrupted)
+    answer = call("run", "small.toml", "--out", "a run")
+    assert (answer.code, answer.out) == (130, "")
+    assert answer.err.splitlines()[-1].endswith(
+        "stopped by Ctrl-C; measurements until then are in a run, and kernelswarm plot 'a run' draws them; "
+        "kernelswarm run 'a run/config.toml' begins it anew"
+    )
+    assert len(read("a run", partial=True).network["round"]) == 1
 
 
 @pytest.mark.usefixtures("sketched")

@@ -197,8 +197,6 @@ def air(folder: Path, **more: Any) -> tuple[Path, int]:
     "values",
     [
         np.where(np.arange(99) % 10 == 0, 30.0, np.arange(99) % 7),  # a jump upwards may be measured
-        np.where(np.arange(99) % 10 == 0, -1.0, np.arange(99) % 2),
-        np.arange(200) % 100,  # 99 is the next after 98
         np.where(np.arange(99) == 5, -999.0, np.arange(99)),  # once
         np.where(np.arange(99) % 9 == 0, -999.0, -1010.0 + np.arange(99)),  # among others
         np.zeros(50),

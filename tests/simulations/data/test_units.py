@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,21 +42,18 @@ def test_a_loggers_file_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_units_change_nothing_that_is_read(seed: int, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)
-    count, columns = int(random.integers(3, 30)), int(random.integers(2, 7))
-    delimiter = str(random.choice([",", ";", "\t"]))
-    names = [f"name {place}" for place in range(columns)]
-    values = np.round(random.normal(size=(count, columns)), 3).astype(str)
+    columns, delimiter = int(random.integers(2, 7)), str(random.choice([",", ";", "\t"]))
+    values = np.round(random.normal(size=(int(random.integers(3, 30)), columns)), 3).astype(str)
     values[random.random(values.shape) < 0.1] = str(random.choice(["", "NA"]))
-    values[:, -1] = np.round(random.normal(size=count), 3)
-    if random.random() < 0.5 and columns > 3:
-        values[:, 0] = random.choice(["S1", "west"], size=count)
-    units = random.choice(["m/s", "°C", "%", "ppb", "g m-3", "-", ""], size=columns)
-    units[-2:] = ["hPa", "W/m2"]
-    lines = [delimiter.join(line) for line in (names, *values.tolist())]
-    file = {"target": names[-1], "task": "regression", "na_values": []}
-    plain, _ = File(write(tmp_path, "\n".join(lines)), **file).read()  # type: ignore[arg-type]
-    lines.insert(1, delimiter.join(units))
-    found, _ = File(write(tmp_path, "\n".join(lines)), **file).read()  # type: ignore[arg-type]
+    values[:, -1] = np.arange(len(values)) + 0.5
+    if seed % 2 and columns > 3:
+        values[:, 0] = random.choice(["S1", "west"], size=len(values))
+    units = [*random.choice(["m/s", "°C", "%", "ppb", "g m-3", "-", ""], size=columns - 2), "hPa", "W/m2"]
+    header, below, *rows = (delimiter.join(line) for line in ([*"abcdef"[: columns - 1], "y"], units, *values.tolist()))
+    keys: dict[str, Any] = {"task": "regression", "na_values": ()}
+    plain, found = (
+        File(write(tmp_path, "\n".join(lines)), **keys).read()[0] for lines in ([header, *rows], [header, below, *rows])
+    )
     assert found.units and not plain.units
     assert found.columns == plain.columns and found.kinds == plain.kinds
     np.testing.assert_array_equal(found.points, plain.points)

@@ -206,6 +206,12 @@ def test_a_dictionary_grows_with_the_number_of_classes(classes: int, size: int) 
     assert KernelRegressor().fit(x, labels).n_components_ == 500
 
 
+@pytest.mark.parametrize("size", [2.5, "many", True])
+def test_a_dictionary_of_no_size_is_refused(size: Any) -> None:
+    with pytest.raises(InputError, match=r"n_components = .* must be a whole number of at least 1"):
+        KernelRegressor(size).fit(*wave())
+
+
 def test_worse_than_a_constant_is_said() -> None:
     x, y = wave()
     text = complaint(PolkRegressor(step_size=1e-3, budget=1e-3, fit_intercept=False, epochs=1), x, y + 100.0)

@@ -81,12 +81,11 @@ def test_an_offered_part_is_used_by_its_name_and_imported_no_sooner(install: Ins
         "protocol": "consensus",
     }
     experiment = Experiment.from_dict(table)
-    assert experiment.to_dict()["learner"]["kernel"] == {"name": "tent", "bandwidth": 0.2}
-    assert experiment.to_dict()["topology"]["name"] == "necklace"
-    again = Experiment.from_dict(experiment.to_dict())
-    same = {**table, "topology": {"name": "ring", "nodes": 3}}
-    same["learner"] = {"name": "polk", "kernel": {"name": "laplacian", "bandwidth": 0.2}}
-    one, other = simulate(again), simulate(Experiment.from_dict(same))
+    described = experiment.to_dict()
+    assert described["learner"]["kernel"] == {"name": "tent", "bandwidth": 0.2}
+    assert described["topology"]["name"] == "necklace"
+    listed = {"topology.name": "ring", "learner.kernel.name": "laplacian"}
+    one, other = simulate(Experiment.from_dict(described)), simulate(experiment.with_changes(listed))
     assert one.network["risk"].tolist() == pytest.approx(other.network["risk"].tolist(), rel=1e-9)
     with pytest.raises(InputError, match=re.escape("bandwidth = -1.0")):
         Experiment.from_dict({**table, "learner": {"name": "polk", "kernel": {"name": "tent", "bandwidth": -1.0}}})

@@ -159,7 +159,7 @@ def test_numpy_values_are_numbers() -> None:
         ({"ratio": "1"}, 'here.ratio = "1" must be a number'),
         ({"count": 8}, "here: count = 8 words begin like a key, and nobody reads a key out of them"),
         ({"ratio": True}, "here.ratio = true must be a number"),
-        ({"ratio": [1.0]}, "here.ratio = [1.0] must be a number"),
+        ({"ratio": datetime.date(2026, 1, 2)}, "here.ratio = 2026-01-02 must be a number"),
         ({"ratio": math.nan}, "here.ratio = nan must be a number, and finite"),
         ({"ratio": math.inf}, "here.ratio = inf must be a number, and finite"),
         ({"limit": -math.inf}, "here.limit = -inf must be a number, and finite"),
@@ -189,11 +189,6 @@ def test_refusal_names_key_value_and_rule(table: dict[str, Any], message: str) -
     with pytest.raises(InputError) as refused:
         sample(**table)
     assert message in str(refused.value)
-
-
-def test_date_is_no_value() -> None:
-    with pytest.raises(InputError, match=r"^here\.ratio = 2026-01-02 must be a number$"):
-        sample(ratio=datetime.date(2026, 1, 2))
 
 
 @pytest.mark.parametrize("kind", PARTS)

@@ -13,8 +13,6 @@ from pyarrow import csv
 
 from kernelswarm import InputError, simulate
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.network import open_network
 from tests.helpers.command_line import Command
 
 SENSORS = [773869, 767541, 767542, 717447]
@@ -63,17 +61,6 @@ def test_a_table_with_a_column_for_each_node_of_the_network_is_refused(call: Com
         simulate(topology=graph, data=frame, target=str(SENSORS[0]), **keys)
     result = simulate(topology="ring", data=frame, target=str(SENSORS[0]), **keys)  # places are no names
     assert result.final["round"] == 2
-
-
-def test_what_pandas_melts_is_read_with_the_same_network(call: Command) -> None:
-    wide = [line.split(",") for line in readings(SENSORS)]
-    rows = [f"{row[0]},{node},{value}" for row in wide[1:] for node, value in zip(wide[0][1:], row[1:], strict=True)]
-    Path("long.csv").write_text("\n".join(["time,node,y", *rows]))
-    Path("net.csv").write_text(distances())
-    assert call("init", "--data", "long.csv", "--network", "net.csv").code == 0
-    network = open_network(Experiment.from_file("experiment.toml"))
-    names = network.source.description.nodes
-    assert names is not None and names.tolist() == sorted(SENSORS)
 
 
 def test_a_first_row_with_a_time_is_no_header(call: Command) -> None:

@@ -101,6 +101,14 @@ def test_raw_rows_give_the_runs_own_regression_error(tmp_path: Path) -> None:
             assert model.node == node
             assert np.mean((predicted - data.y[own]) ** 2) / variance == pytest.approx(error, rel=1e-7)
     assert np.mean(list(measured.values())) < 0.5  # they have learned something
+    for node, message in (
+        ("nort", r'there is no node "nort": use one of Berlin, .*; did you mean "north"\?'),
+        (4, r"there is no node 4: use one of .*, or a label from 0 to 3$"),
+        (None, 'holds the models of 4 nodes: name one, such as node = "Berlin"'),
+    ):
+        for holder in (result, folder):
+            with pytest.raises(InputError, match=message):
+                load_model(holder, node)  # type: ignore[arg-type]
 
 
 def test_raw_rows_give_the_runs_own_classification_error_in_the_labels_of_the_file(tmp_path: Path) -> None:
@@ -122,18 +130,6 @@ def test_a_number_that_means_two_nodes_is_refused(tmp_path: Path) -> None:
     assert (result.model(0).node, result.model(4).node, result.model("3").node) == (1, 4, 3)
     with pytest.raises(InputError, match=r'node = 3 is the label of the node named 4 .* as text, "4" or "3"'):
         result.model(3)
-
-
-def test_an_unknown_node_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    data = Data()
-    result, folder, _ = run(experiment(data.write(tmp_path, data.y)), tmp_path / "run")
-    for load in (result.model, lambda node: load_model(folder, node)):
-        with pytest.raises(InputError, match=r'there is no node "nort": use one of Berlin, .*; did you mean "north"\?'):
-            load("nort")
-        with pytest.raises(InputError, match=r"there is no node 4: use one of .*, or a label from 0 to 3$"):
-            load(4)
-        with pytest.raises(InputError, match='holds the models of 4 nodes: name one, such as node = "Berlin"'):
-            load(None)
 
 
 def test_damaged_units_in_a_model_file_are_refused(tmp_path: Path) -> None:

@@ -153,8 +153,9 @@ def test_a_node_that_drew_no_samples_predicts_and_says_what_is_not_known(
                 model.interval(AT)
 
 
-@pytest.mark.parametrize("protocol", ["diffusion_rls", "drfgp"])
-@pytest.mark.parametrize("learner", [{"name": "random_features", "features": 20}, "linear"])
+@pytest.mark.parametrize(
+    ("protocol", "learner"), [("diffusion_rls", {"name": "random_features", "features": 20}), ("drfgp", "linear")]
+)
 def test_the_network_of_vectors_knows_what_all_nodes_have_seen(protocol: str, learner: Any) -> None:
     """Its variance is that of least squares on the samples of all nodes, once these have spread."""
     keys = {**KEYS, "stream": "sine_regression", "learner": learner, "rounds": 60, "evaluation": {"level": 0.9}}
