@@ -10,8 +10,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pyarrow
 import pytest
 from matplotlib.figure import Figure
+from pyarrow import csv
 
 from kernelswarm import (
     Experiment,
@@ -51,12 +53,9 @@ class Data:
 
     def write(self, folder: Path, targets: AnyArray) -> dict[str, Any]:
         """Write csv files of both kinds of rows; returns the keys of the stream."""
+        columns = {"sensor": self.nodes, **dict(zip(KEYS, self.x.T.copy(), strict=True)), "y": targets}
         for name, kept in (("train.csv", ~self.test), ("test.csv", self.test)):
-            lines = [
-                f"{node},{x[0]!r},{x[1]!r},{target}"
-                for node, x, target in zip(self.nodes[kept], self.x[kept].tolist(), targets[kept].tolist(), strict=True)
-            ]
-            (folder / name).write_text("\n".join([f"sensor,{','.join(KEYS)},y", *lines]))
+            csv.write_csv(pyarrow.table(columns).filter(pyarrow.array(kept)), folder / name)
         return {"name": "file", "path": folder / "train.csv", "test_path": folder / "test.csv", "node_column": "sensor"}
 
 
