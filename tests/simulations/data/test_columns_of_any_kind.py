@@ -120,11 +120,9 @@ def test_every_way_to_write_times_gives_the_same_days(tmp_path: Path, written: A
     texts = held({"x": np.array(list(map(written, MOMENTS)))}, test_fraction=0.1)
     assert inputs(texts) == inputs(source)
     zone = "UTC" if coding.columns[1].zoned else None
-    for unit in ("s", "ms", "us", "ns"):
-        parquet.write_table(
-            pa.table({"k": K, "x": pa.array(MOMENTS).cast(pa.timestamp(unit, zone)), "y": K / 7}),
-            tmp_path / "t.parquet",
-        )
+    for unit in ("s", "ns"):
+        moments = pa.array(MOMENTS).cast(pa.timestamp(unit, zone))
+        parquet.write_table(pa.table({"k": K, "x": moments, "y": K / 7}), tmp_path / "t.parquet")
         assert inputs(File(tmp_path / "t.parquet", test_fraction=0.1).open(1, 0, 99, None)) == inputs(source)
 
 

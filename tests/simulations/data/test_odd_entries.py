@@ -154,7 +154,7 @@ def test_an_odd_entry_is_named_or_leaves_the_others_as_they_were(tmp_path: Path,
     expected = column(form, tmp_path, good, called)
     named = 0
     for odd in ODD if form == "csv" else SOME:
-        for place in (0, 17, ROWS) if form == "csv" and odd in SOME[:2] else (17,):
+        for place in (0, ROWS) if form == "csv" and odd in SOME[:2] else (17,):
             values = [*good[:place], odd, *good[place:]]
             text, found = refused(form, tmp_path, values, called)
             named += bool(text)

@@ -123,7 +123,6 @@ def test_classes_are_those_declared(value: float, good: bool) -> None:
     [
         (lambda x, y: HeldOut(np.repeat(x, 10, axis=1), y), r"held_out\(5\) of Node of node 0 returned points"),
         (lambda x, y: HeldOut(x, y[:5]), r"targets: an array \(5, 1\)"),
-        (lambda x, y: HeldOut(x, y, np.hstack([y] * 3)), r"as truth returned targets: an array \(20, 3\)"),
         (lambda x, y: HeldOut(x, y, y[:5]), r"as truth returned targets: an array \(5, 1\)"),
         (lambda x, y: HeldOut(x, y * np.nan), "targets with nan"),
         (lambda x, y: (x, y), r"returned 2 values: return HeldOut\(points, targets, truth\)"),

