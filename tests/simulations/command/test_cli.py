@@ -92,7 +92,20 @@ def test_interruption_is_one_line_and_writes_nothing(call: Command, monkeypatch:
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
 
 
-def test_interruption_without_checkpoints_says_what_is_left(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("every", "words"),
+    [
+        (10, "stopped by Ctrl-C; kernelswarm resume 'a run' goes on from round 0"),
+        (
+            0,
+            "stopped by Ctrl-C; measurements until then are in a run, and kernelswarm plot 'a run' draws them; "
+            "kernelswarm run 'a run/config.toml' begins it anew",
+        ),
+    ],
+)
+def test_interruption_says_what_is_left_of_the_run(
+    call: Command, monkeypatch: pytest.MonkeyPatch, every: int, words: str
+) -> None:
     def interrupted(experiment: Experiment, observe: object, checkpoints: Checkpoints, **__: object) -> Result:
         def stop(progress: Progress) -> None:
             if progress.phase == "evaluating":
@@ -101,12 +114,9 @@ def test_interruption_without_checkpoints_says_what_is_left(call: Command, monke
         return simulate(experiment, stop, checkpoints)
 
     monkeypatch.setattr(running, "simulate", interrupted)
-    answer = call("run", "small.toml", "--out", "a run")
+    answer = call("run", "small.toml", "--out", "a run", "--set", f"checkpoint_every={every}")
     assert (answer.code, answer.out) == (130, "")
-    assert answer.err.splitlines()[-1].endswith(
-        "stopped by Ctrl-C; measurements until then are in a run, and kernelswarm plot 'a run' draws them; "
-        "kernelswarm run 'a run/config.toml' begins it anew"
-    )
+    assert answer.err.splitlines()[-1].endswith(words)
     assert len(read("a run", partial=True).network["round"]) == 1
 
 

@@ -51,6 +51,11 @@ def test_live_data_give_the_models_of_the_same_rows_in_threads_too(page: dict[st
     assert page["alive"].final["risk"] < 0.1
 
 
+def test_live_data_may_end(page: dict[str, Any]) -> None:
+    ended = run(page, sensors(page, samples=60))
+    assert ended.summary["status"] == "done" and ended.network["samples"][-1] == 60
+
+
 def test_what_live_data_raise_ends_the_run_with_the_node(page: dict[str, Any]) -> None:
     def lost() -> Iterator[Any]:
         yield from islice(page["sensor"](0), 20)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
 from pyarrow import csv
 
@@ -119,3 +120,11 @@ def test_published_lists_of_edges_are_read(tmp_path: Path, text: str) -> None:
 def test_a_file_of_another_ending_is_refused_with_what_to_be_called(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"use one of .*\.txt for lines of edges, as in KONECT's out.NAME"):
         read_graph(tmp_path / "out.ucidata-zachary")
+
+
+def test_an_array_of_edges_in_a_file_is_what_it_is_in_python(tmp_path: Path) -> None:
+    np.save(tmp_path / "edges.npy", np.array(ROUND))
+    assert {frozenset(edge) for edge in read_graph(tmp_path / "edges.npy").edges} == set(map(frozenset, ROUND))
+    np.save(tmp_path / "edges.npy", np.array(ROUND).T)
+    with pytest.raises(ValueError, match="this one is 2 x 4: transpose edges, a pair in each row"):
+        read_graph(tmp_path / "edges.npy")

@@ -56,3 +56,8 @@ def test_a_result_takes_either_form_and_shows_the_graph(given):
     assert result.adjacency.labelled_edges.tolist() == [[0, 1], [1, 2]]
     assert replace(result, graph=nx.path_graph(2)).adjacency.number_of_nodes() == 2
     assert replace(result, config={"seed": 1}).graph is result.graph
+
+
+def test_a_result_without_a_graph_is_refused():
+    with pytest.raises(TypeError, match="graph"):
+        Result({})
