@@ -63,6 +63,7 @@ DRAWS: list[tuple[Callable[[Any, Any], Any], str]] = [
         wide,
         r"draw\(8\) of Node of node 2 returned points: an array \(8, 10\) .* inputs = 1: return a real array \(n, 1\)",
     ),
+    (lambda x, y: (x[:, 0], y), r"an array \(8,\)"),
     (lambda x, y: (np.ma.masked_less(x, 9.0), y), "points with masked values: return finite numbers"),
     (lambda x, y: (x, np.hstack([y, y])), r"targets: an array \(8, 2\) .* targets = 1"),
     (lambda x, y: (x, y[:-1]), r"targets: an array \(7, 1\) .* return a real array \(8, 1\)"),
