@@ -90,13 +90,12 @@ def test_edges_in_any_order_and_number_make_the_graph_that_sorted_ones_make(node
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("nodes", [20, 42])
-def test_every_family_has_the_facts_and_the_order_of_networkx(name, nodes):
-    built = find("topology", name, "topology")(nodes=nodes).build(np.random.default_rng(5))
+def test_every_family_has_the_facts_and_the_order_of_networkx(name):
+    built = find("topology", name, "topology")(nodes=42).build(np.random.default_rng(5))
     network = as_network(built, fresh=True)
     graph = network.graph
     same_facts(network, graph)
-    plain = in_order(nodes, graph.edges)
+    plain = in_order(42, graph.edges)
     assert [*graph] == [*plain] and [*graph.edges] == [*plain.edges]
     assert [(node, [*around]) for node, around in graph.adjacency()] == [
         (node, [*around]) for node, around in plain.adjacency()
@@ -105,11 +104,10 @@ def test_every_family_has_the_facts_and_the_order_of_networkx(name, nodes):
     assert (network.positions is None) == (not held)
     if held:
         assert network.positions.tolist() == [[*held[node]] for node in sorted(held)]
-    assert contents(validate(graph)) == contents(graph)  # nothing would have to be changed for a run
-    found = diagnose(network)
-    assert (found.degree_min, found.degree_max) == (min(network.degrees), max(network.degrees))
-    assert found.diameter == nx.diameter(graph)
-    assert found.algebraic_connectivity == pytest.approx(np.sort(nx.laplacian_spectrum(graph))[1], abs=1e-9)
+    copied = validate(graph)
+    assert copied is not graph
+    assert contents(copied) == contents(graph)  # nothing would have to be changed for a run
+    assert validate(graph, fresh=True) is graph
     directed = any(ASKS in attributes for *_, attributes in graph.edges(data=True))
     assert is_directed(network) == directed == (name in ("directed_ring", "random_asking"))
 

@@ -48,6 +48,10 @@ def edges(graph: nx.Graph[Any]) -> set[frozenset[Any]]:
 def test_a_graph_in_any_form_is_the_same_network(given: Any) -> None:
     found = graph_of(given)
     assert found is not None and edges(found) == edges(KARATE)
+
+
+@pytest.mark.parametrize("given", [MATRIX, nx.to_dict_of_lists(KARATE)], ids=["matrix", "neighbours"])
+def test_a_run_takes_any_form_as_its_topology(given: Any) -> None:
     assert ks.simulate(topology=given, **RUN).summary["digest"] == ks.simulate(topology=KARATE, **RUN).summary["digest"]
 
 
@@ -101,7 +105,7 @@ def test_parts_and_files_take_the_same_forms() -> None:
     experiment = ks.build_experiment(topology="ring", **RUN)
     assert experiment.with_changes({"topology": {"a": ["b"], "b": ["c"]}}).topology.number_of_nodes() == 3
     assert ks.Experiment.from_dict({"topology": [(0, 1)], **RUN}).topology.number_of_edges() == 1
-    done = ks.compare(ks.build_experiment(topology="ring", **RUN), {"topology": ["star", [(0, 1), (1, 2)]]})
+    done = ks.compare(ks.build_experiment(topology="ring", **RUN), {"topology": ["star", [(0, 1), (1, 2)]]}, jobs=1)
     assert [row.done for row in done.rows()] == [1, 1]
 
 

@@ -205,6 +205,3 @@ def test_scale_free_nodes_bring_their_attachments(nodes: int, attachments: int) 
 @pytest.mark.parametrize(("nodes", "degree"), [(20, 4), (2, 1), (9, 8), (9, 6), (12, 2), (40, 3), (40, 37)])
 def test_regular_nodes_have_the_same_degree(nodes: int, degree: int) -> None:
     assert degrees(build(Regular(nodes, degree))) == {degree: nodes}
-
-
-# --- positions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from pyarrow import csv
 
 from kernelswarm import load_model, read_run, run, simulate
-from kernelswarm.graphs.files import read_graph
 from tests.helpers.command_line import Command, commands
 
 CODES = ["01646500", "01638500", "2100", "00012"]
@@ -38,55 +36,6 @@ def write(path: Path, names: list[Any], header: str = "station", seed: int = 0) 
 def keys(path: Path, topology: Any, **stream: Any) -> dict[str, Any]:
     stream = {"name": "file", "path": str(path), "target": "y", "node_column": "station", **stream}
     return {"stream": stream, "topology": topology, "learner": "polk", "protocol": "consensus", "rounds": 4}
-
-
-def node_link(graph: nx.Graph[str], path: Path) -> None:
-    path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")))
-
-
-def records(graph: nx.Graph[str], path: Path) -> None:
-    path.write_text(json.dumps([{"from": one, "to": other} for one, other in graph.edges]))
-
-
-def labelled(graph: nx.Graph[str], path: Path) -> None:
-    made = nx.relabel_nodes(graph, {code: f"n{place}" for place, code in enumerate(graph)})
-    nx.set_node_attributes(made, dict(zip(made, graph, strict=True)), "label")
-    nx.write_graphml(made, path)
-
-
-def matrix(graph: nx.Graph[str], path: Path) -> None:
-    array = nx.to_numpy_array(graph, dtype=int)
-    lines = [",".join([code, *map(str, row)]) for code, row in zip(graph, array, strict=True)]
-    path.write_text("\n".join([",".join(["", *graph]), *lines]))
-
-
-def dot(graph: nx.Graph[str], path: Path) -> None:
-    path.write_text("graph {\n" + "\n".join(f'"{one}" -- "{other}"' for one, other in graph.edges) + "\n}\n")
-
-
-WRITERS: dict[str, Any] = {
-    "net.csv": lambda graph, path: path.write_text("from,to\n" + "\n".join(map(",".join, graph.edges))),
-    "net.txt": nx.write_edgelist,
-    "net.adjlist": nx.write_adjlist,
-    "net.graphml": nx.write_graphml,
-    "labels.graphml": labelled,
-    "net.gml": nx.write_gml,
-    "net.gexf": nx.write_gexf,
-    "net.json": node_link,
-    "records.json": records,
-    "net.net": nx.write_pajek,
-    "net.dot": dot,
-    "matrix.csv": matrix,
-}
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_file_of_a_network_keeps_names_as_they_are_written(tmp_path: Path, name: str) -> None:
-    WRITERS[name](GRAPH, tmp_path / name)
-    graph = read_graph(tmp_path / name)
-    names = nx.get_node_attributes(graph, "name")
-    assert list(names.values()) == IN_ORDER
-    assert {frozenset((names[i], names[j])) for i, j in graph.edges} == set(map(frozenset, GRAPH.edges))
 
 
 @pytest.mark.parametrize("header", ["station", " station "])
@@ -167,7 +116,7 @@ def test_init_finds_the_column_of_codes_by_the_network(
     call: Command = commands(capsys)
     write(tmp_path / "data.csv", list(SHORT.values()) if short == "data" else CODES)
     graph = nx.relabel_nodes(GRAPH, {code: str(SHORT[code]) for code in CODES}) if short == "network" else GRAPH
-    WRITERS["net.csv"](graph, tmp_path / "net.csv")
+    Path("net.csv").write_text("from,to\n" + "\n".join(map(",".join, graph.edges)))
     answer = call("init", "--data", "data.csv", "--network", "net.csv")
     assert answer.code == 0 and '"station" says which node a row is of' in answer.out
     assert ("00012" in answer.out) == (short != "none")
