@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
-from kernelswarm.graphs.elementary import BalancedTree, Barbell, Caveman, Complete, Grid, Ring, Star, Torus
+from kernelswarm.graphs.elementary import BalancedTree, Barbell, Caveman, Complete, Grid, Path, Ring, Star, Torus
 from kernelswarm.graphs.random_families import (
     ErdosRenyi,
     RandomGeometric,
@@ -101,10 +101,12 @@ def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
     ("make", "message"),
     [
         (lambda: Ring(0), "nodes = 0 must be at least 1"),
+        (lambda: Path(-3), "nodes = -3 must be at least 1"),
         (lambda: Star(10**9), "nodes = 1000000000 must be at most 1,000,000"),
         (lambda: Complete(100_000), "nodes = 100000 gives about 5e+09 edges"),
         (lambda: BalancedTree(10, 12), "height = 12 makes a tree of more than 1,000,000 nodes"),
         (lambda: BalancedTree(2, 3, 20), "nodes = 20 makes a tree of height 4"),
+        (lambda: BalancedTree(2, nodes=0), "nodes = 0 must be at least 1"),
         (lambda: Grid(0, 4), "rows = 0 must be at least 1"),
         (lambda: Grid(4, -1), "columns = -1 must be at least 1"),
         (lambda: Grid(rows=3), "rows = 3 is one side only: give columns or nodes too"),
@@ -112,6 +114,8 @@ def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
         (lambda: Grid(3, 4, 13), "nodes = 13 is not rows * columns = 3 * 4"),
         (lambda: Grid(rows=3, nodes=20), "nodes = 20 is not rows * columns = 3 * 6"),
         (lambda: Torus(nodes=17), "nodes = 17 is a prime number and has no two sides: use 16 or 18"),
+        (lambda: Grid(nodes=0), "nodes = 0 must be at least 1"),
+        (lambda: Grid(2000, 2000), "nodes = 4000000 must be at most 1,000,000"),
         (lambda: Caveman(5, 2), "clique_size = 2 must be at least 3"),
         (lambda: Caveman(0, 3), "cliques = 0 must be at least 1"),
         (lambda: Caveman(nodes=2), "nodes = 2 must be at least 3"),
@@ -124,6 +128,7 @@ def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
         (lambda: SmallWorld(20, 3), "neighbors = 3 must be even"),
         (lambda: SmallWorld(20, 20), "neighbors = 20 must be less than nodes = 20"),
         (lambda: ScaleFree(20, 0), "attachments = 0 must be at least 1 and below nodes = 20"),
+        (lambda: ScaleFree(20, 20), "attachments = 20 must be at least 1 and below nodes = 20"),
         (lambda: Regular(9, 3), "degree = 3 must be even for an odd number of nodes, 9"),
         (lambda: Regular(9, 9), "degree = 9 must be at least 1 and less than nodes = 9"),
         (lambda: Regular(9, 0), "degree = 0 must be at least 1"),

@@ -6,13 +6,12 @@ import pytest
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import bound_of_step
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.cases import case
-from tests.helpers.halves import plans_of
+from tests.helpers.same_bits import changed_by, engine_after, engine_in
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.1}
 BUDGETS = {  # each as large as alone it may be, for steps of .5
@@ -88,14 +87,9 @@ def test_nor_on_unreliable_links():
 def test_compiled_rounds_hold_budgets_to_damped_steps_with_the_bits_of_methods(name):
     for batch in (2, 8):
         description = described({**LEARNERS[name], "batch_size": batch}, {"name": "consensus", "penalty": 100.0})
-        arrays, single = (SerialEngine([plans_of(description, plain)]) for plain in (False, True))
-        arrays.run(25)
-        single.run(25)
-        left, right = arrays.snapshot(), single.snapshot()
-        for node, snapshot in left.items():
-            for key, array in snapshot.arrays.items():
-                if not key.startswith("ahead_"):  # samples of rounds to come
-                    np.testing.assert_array_equal(array, right[node].arrays[key], err_msg=f"node {node}: {key}")
+        arrays, single = (changed_by(engine_after(description, plain=plain, rounds=25)) for plain in (False, True))
+        with case(f"batches of {batch}"):
+            np.testing.assert_equal(arrays, single)
 
 
 @pytest.mark.parametrize("name", BUDGETS)
@@ -116,7 +110,7 @@ def test_explicit_steps_keep_a_constant_budget_as_it_is():
     learner = Polk(step_size=Constant(0.5), budget=build("budget", {"epsilon": 0.3}))
     assert bound_of_step(learner.budget, 0.5, 0.5, 0.0, 1) == 0.3
     published = described({"name": "polk"}, {"name": "consensus", "penalty": 0.1, "as_published": True})
-    engine = SerialEngine([plans_of(published, plain=True)])
+    engine = engine_in(published, plain=True)
     asked = []
 
     def step(function, points, weights, rows, shrink, epsilon):

@@ -57,12 +57,6 @@ def test_one_compilation_serves_all() -> None:
     assert len(caller.signatures) == 2, "its first parameter is not stated as one that is only read"
 
 
-def test_other_layouts_and_numbers_are_compiled_for() -> None:
-    found = np.zeros(2)
-    shifted(np.arange(10.0)[::2], np.array([2, 0]), 1, found)
-    assert found.tolist() == [6.0, 2.0]
-
-
 def test_what_is_only_read_cannot_be_written_to() -> None:
     with pytest.raises(TypingError, match=r"[Rr]ead-?only|[Cc]annot modify"):
         overwritten(np.zeros(3))

@@ -14,13 +14,11 @@ from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant, TrueDifference
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.engine.block import Block
-from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.vectors import neighborhood
-from tests.helpers.halves import plans_of
 from tests.helpers.pairs import in_pairs
 from tests.protocols.test_limits import FEATURES, GRAPHS, drawn, stepped
 
@@ -179,25 +177,3 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(ValueError, match="no multiple, constraint_values and growth"):
         Proximity(distance=Bare())
     assert Proximity(as_published=True).distance == Consensus(0.3, as_published=True).distance == Squared()
-
-
-@pytest.mark.parametrize(("distance", "links"), [("absolute", {}), ("kl", {"loss": 0.3, "delay": 1})], ids=str)
-def test_compiled_functions_have_the_bits_of_methods(distance, links):
-    classes = distance == "kl"
-    table = {
-        "topology": GRAPHS["ring"],
-        "stream": CLASSES if classes else "sensor_field",
-        "learner": {"name": "polk", "batch_size": 2, "loss": "multiclass_logistic" if classes else "squared"},
-        "protocol": {"name": "proximity", "distance": distance},
-        "links": links,
-    }
-    found = []
-    for plain in (False, True):
-        engine = SerialEngine([plans_of(Experiment.from_dict(table), plain)])
-        engine.run(25)
-        agents = engine.blocks[0].agents
-        found.append([(agent.function.weights, *agent.record(), agent.tally.constraint_values) for agent in agents])
-    for one, other in zip(*found, strict=True):
-        for mine, theirs in zip(one, other, strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-    assert max(record[2].max() for record in found[0]) > 0.0  # dual variables have grown

@@ -39,25 +39,6 @@ def test_default_forms_are_the_sound_ones() -> None:
     assert build("tolerance", "adaptive") == Adaptive(2.0)
 
 
-@pytest.mark.parametrize(
-    ("stream", "loss"),
-    [
-        ({"name": "sensor_field", "noise": 1.5}, "squared"),
-        ({"name": "sensor_field", "noise": 1.5}, "absolute"),
-        ({"name": "sine_regression", "noise": 1.0, "split": "patches"}, "huber"),
-        ({"name": "gaussian_mixture", "classes": 3, "split": "label_skew"}, "multiclass_logistic"),
-        ({"name": "gaussian_mixture", "classes": 3}, "multiclass_hinge"),
-        ({"name": "gaussian_mixture", "classes": 2}, "hinge"),
-    ],
-)
-def test_default_forms_end_on_every_graph(stream: object, loss: str) -> None:
-    vary = {"protocol.name": NAMES, "topology.name": ["random_geometric", "ring", "complete"]}
-    found = compare(experiment(stream, learner={"loss": loss}), vary, seeds=1, jobs=1)
-    assert len(found.runs) == 12
-    assert [run.failure for run in found.runs] == [""] * 12
-    assert all(run.final["model_order"] > 1 for run in found.runs)
-
-
 def test_the_published_form_is_one_key() -> None:
     assert Consensus(0.3, as_published=True) == Consensus(0.3, "one_sided", "explicit", as_published=True)
     assert Isolated(as_published=True).step == Centralized(as_published=True).step == "explicit"
@@ -109,8 +90,3 @@ def test_what_contradicts_the_published_form_is_refused(table: dict[str, object]
     assert experiment(protocol={"name": "proximity", "gamma": 0.3, "as_published": True}).protocol.gamma == Constant(
         0.3
     )
-
-
-def test_a_step_is_not_compared_where_it_is_decided() -> None:
-    with pytest.raises(InputError, match="stands beside as_published"):
-        compare(experiment(protocol={"name": "consensus", "as_published": True}), {"protocol.step": ["implicit"]})

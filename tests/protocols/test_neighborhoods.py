@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.contract import Pull
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -18,23 +17,6 @@ GRAPH = nx.Graph()
 GRAPH.add_edge(0, 1, weight=0.5, kind="radio")
 GRAPH.add_edge(1, 2, weight=2.0)
 GRAPH.add_edge(1, 5)
-
-
-@dataclass(frozen=True)
-class Metropolis(Consensus):
-    """Penalties c / (1 + max(deg_i, deg_j)), at both ends of an edge the same."""
-
-    averaged: ClassVar[bool] = False
-
-    def init(self, neighborhood):
-        own = len(neighborhood.neighbors)
-        return self.penalty / (1.0 + np.maximum(own, neighborhood.degrees))
-
-    def coupling_gradient(self, links, own, answers):
-        return Pull(np.einsum("j,jbc->jbc", links, own[None] - answers), np.tile(links[:, None], len(own)))
-
-    def coupling_gradient_at_neighbor(self, links, neighbor, mine, theirs, dual):
-        return Pull(links[neighbor] * (mine - theirs), np.full(len(mine), links[neighbor]))
 
 
 @dataclass(frozen=True)
@@ -68,17 +50,6 @@ def test_neighborhoods_tell_degrees_edges_weights_and_batches():
     assert hub.edges == ({"weight": 0.5, "kind": "radio"}, {"weight": 2.0}, {})
     np.testing.assert_array_equal(hub.weights, [0.5, 2.0, 1.0])
     assert hub.batch_sizes == (2, 2, 7) and plans[5].batch_sizes == (2,)
-
-
-def test_metropolis_weights_need_nothing_by_hand():
-    # On a star every edge has the weight c / (1 + 3): the same as consensus with that penalty.
-    found = [SerialEngine([open_network(experiment(rule)).plans]) for rule in (Metropolis(0.8), Consensus(0.2))]
-    for engine in found:
-        engine.run(20)
-    x = np.linspace(0, 1, 30)[:, None]
-    for own, ours in zip(*(engine.blocks[0].agents for engine in found), strict=True):
-        assert np.abs(ours.function.values(x)).max() > 0.1
-        np.testing.assert_allclose(own.function.values(x), ours.function.values(x), rtol=1e-9, atol=1e-12)
 
 
 def test_each_neighbour_is_distinguished_at_its_own_samples():

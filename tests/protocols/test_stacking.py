@@ -18,7 +18,6 @@ from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.halves import Halves
-from tests.helpers.stacked_network import assert_as_the_formulas_say
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 ALONE = Neighborhood(0, (), None, None, 1.0, 1, (), (), ())
@@ -144,18 +143,6 @@ def test_a_saved_model_answers_as_the_mixture(learner):
         assert result.model(agent.node).predict(points) == pytest.approx(mixture[:, 0], rel=1e-9, abs=1e-12)
 
 
-def test_links_that_do_nothing_and_clocks_that_never_rest_have_the_bits_of_none():
-    still = {"links": {"on_missing": "repeat", "damping": 0.5}, "clock": {"name": "bernoulli", "probability": 1.0}}
-    plain, here = (simulate(experiment(**tables)) for tables in ({}, still))
-    assert here.summary["digest"] == plain.summary["digest"]
-    assert here.final["scalars_sent"] == plain.final["scalars_sent"]
-
-
-@pytest.mark.parametrize("conditions", KINDS.values(), ids=KINDS)
-def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(conditions):
-    assert_as_the_formulas_say(experiment(30, **conditions), (1, 25))
-
-
 @pytest.mark.parametrize("bits", [EXACT, 6])
 def test_a_message_on_unreliable_links_has_the_bytes_that_check_says(bits):
     links = {**STORM["links"], "quantization": {"bits": bits}}
@@ -186,14 +173,6 @@ def test_check_counts_what_is_sent():
     assert simulate(description).final["scalars_sent"] == 6 * edges * each
     sent = as_text(examine(description))
     assert f"{edges * each:,}" in sent and "compiled rounds" in sent
-
-
-def test_classes_are_stacked_too():
-    stream = {"name": "gaussian_mixture", "classes": 3}
-    learner = {"name": "polk", "loss": "multiclass_logistic", "batch_size": 4}
-    description = experiment(40, stream=stream, learner=learner)
-    result = simulate(description)
-    assert result.final["risk"] < 0.9 * np.log(3)  # what equal probabilities lose
 
 
 @pytest.mark.parametrize(

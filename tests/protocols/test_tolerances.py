@@ -80,20 +80,6 @@ def test_adaptive_average_counts_early_rounds_by_their_number_and_exponential_la
         np.testing.assert_allclose(state.values, 1.5 * np.maximum(expected, 0.0))
 
 
-def test_adaptive_tolerance_estimates_the_mean_square_difference_of_the_targets():
-    # Node 0 knows its target f, its neighbour another, g: the excess loss averages E (f - g)^2 whatever the noise.
-    generator = np.random.default_rng(1)
-    x = generator.uniform(size=(4000, 1))
-    f, g = np.sin(6 * x), np.sin(6 * x + 0.5)
-    y = f + generator.normal(0.0, 0.5, f.shape)
-    rule = Proximity(gamma=Adaptive(scale=1.0, rate=1.0 / 4000))
-    links = rule.init(neighborhood(neighbors=(1,)))
-    for k in range(len(x)):
-        excess_loss = (g[k] - y[k]) ** 2 - (f[k] - y[k]) ** 2
-        links = rule.advance(links, np.zeros(1), excess_loss, 0.1, k + 1)
-    assert links.tolerances.values[0] == pytest.approx(float(np.mean((f - g) ** 2)), abs=0.02)
-
-
 def test_the_dual_step_of_a_round_knows_what_its_fresh_samples_say_of_the_tolerance():
     rule = Proximity(gamma=Adaptive(scale=1.0), delta=0.0, dual_step=1.0)
     links = rule.init(neighborhood(neighbors=(1,)))

@@ -222,34 +222,3 @@ def test_what_is_older_than_the_sums_that_are_kept_is_not_compared() -> None:
         compare(*sums[:5], np.concatenate([np.ones(2), np.full(2, 0.5), [clock, 0.0]])[np.newaxis], np.ones(1))
         assert sums.received.tolist() == [clock if taken else 0.0]
         np.testing.assert_array_equal(sums.apart, np.full((1, 2), clock - 0.5 if taken else 0.0))
-
-
-class PlainSums(SummedDuals):
-    """The same by its methods: what it inherits of compiled functions does not count."""
-
-
-@pytest.mark.parametrize(
-    ("name", "conditions"),
-    [
-        ("dkla", {"links": {"loss": 0.3, "delay": {"name": "between", "longest": 2}}}),
-        ("odkla", {"links": {"loss": 0.5, "damping": 0.5, "on_missing": "repeat"}}),
-        (
-            "domkl",
-            {"clock": {"name": "churn", "leaves": 0.3, "returns": 0.5, "memory": False}, "links": {"delay": 1}},
-        ),
-    ],
-    ids=["lost and late", "repeated", "forgetful"],
-)
-def test_compiled_rounds_have_the_bits_of_the_methods(name: str, conditions: dict[str, Any]) -> None:
-    tried = described({"name": name, "penalty": 0.4}, rounds=40, learner=learner_of(name), **conditions)
-    found = []
-    for kind in (SummedDuals, PlainSums):
-        plans = open_network(tried).plans
-        rules = [plan.rule for plan in plans]
-        assert all(type(rule) is SummedDuals for rule in rules)
-        plans = [replace(plan, rule=kind(rule.rule, rule.rounds)) for plan, rule in zip(plans, rules, strict=True)]  # type: ignore[union-attr, arg-type]
-        engine = SerialEngine([plans])
-        engine.run(tried.rounds)
-        found.append(np.stack([agent.function.weights for agent in engine.blocks[0].agents]))
-    assert np.isfinite(found[0]).all() and np.abs(found[0]).max() > 0.1
-    np.testing.assert_array_equal(*found)

@@ -86,13 +86,6 @@ def test_features_that_nodes_do_not_share_are_refused():
         open_network(tried)
 
 
-def test_any_loss_is_learned_by_those_that_step():
-    for loss, stream in (("absolute", "sine_regression"), ("multiclass_logistic", "gaussian_mixture")):
-        for protocol in ("diffusion", "gradient_tracking", "odkla", "multitask", "ditto"):
-            found = simulate(described(protocol, 200, stream=stream, learner={"loss": loss, "step_size": 0.2}))
-            assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"], (protocol, loss)
-
-
 class Recorded(Odkla):
     """ODKLA that shows what it keeps of its edges."""
 
