@@ -18,8 +18,9 @@ def learn(
     learner: Any, points: Array, targets: Array, state: Any = None, size: int | None = None, implicit: bool = False
 ) -> Any:
     """Take steps on one batch after the other, the last of which may be smaller; returns the state."""
-    outputs = {"regression": targets.shape[1], "binary": 1, "multiclass": 3}[learner.loss.task]
-    state = learner.init(points.shape[1], outputs) if state is None else state
+    if state is None:
+        outputs = {"regression": targets.shape[1], "binary": 1, "multiclass": 3}[learner.loss.task]
+        state = learner.init(points.shape[1], outputs)
     size = size or learner.batch_size
     for start in range(0, len(points), size):
         batch = points[start : start + size]

@@ -18,6 +18,8 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.networks import plain_plans
 from tests.helpers.cases import case
 from tests.helpers.exchange_protocols import PROTOCOLS, met
+from tests.helpers.same_bits import assert_the_same_everywhere
+from tests.helpers.steps import learn
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
@@ -139,7 +141,6 @@ LEARNERS = {
     "colk, mean alone": {"name": "colk", "kernel": KERNEL, "dispersion_weight": 0.0},
     "newton, adaptive": {"name": "newton", "kernel": KERNEL, "forgetting": "auto", "budget": {"per_sample": 0.05}},
 }
-BLOCKS = ([[0], [1], [2], [3]], [[0, 3], [1, 2]])
 PAIRED = {"colk", "policy_evaluation", "rbf_network"}
 """Those that learn from samples in pairs."""
 
@@ -252,34 +253,9 @@ def test_same_bits_with_several_outputs(learner):
 
 
 @EVERY
-def test_same_bits_in_blocks(learner):
+def test_same_bits_in_blocks_and_from_snapshots(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
-    plans = open_network(description).plans
-    parts = [pickled([[plans[k] for k in block] for block in blocks]) for blocks in BLOCKS]
-    single = SerialEngine([plain_plans(plans)])
-    single.run(15)
-    wanted = report_and_states(single, description)
-    for blocks, part in zip(BLOCKS, parts, strict=True):
-        arrays = SerialEngine(part)
-        arrays.run(15)
-        with case("blocks", blocks):
-            assert_same_states(report_and_states(arrays, description), wanted)
-
-
-@EVERY
-def test_same_bits_after_going_on_from_a_snapshot(learner):
-    description = experiment(learner, "proximity, symmetric, implicit", 2)
-    first, whole = engines(description)
-    first.run(15)
-    second = SerialEngine([open_network(description).plans])
-    second.restore(first.snapshot(), 15)
-    second.run(15)
-    whole.run(30)
-    mine, yours = second.functions(), whole.functions()
-    for node, (arrays, duals, _) in mine.items():
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(array, yours[node].arrays[name])
-        np.testing.assert_array_equal(duals, yours[node].duals)
+    assert_the_same_everywhere(description, (8, 7), 1, [[0], [1], [2], [3]], [[0, 3], [1, 2]])
 
 
 @EVERY
@@ -289,18 +265,12 @@ def test_a_pass_has_the_bits_of_single_steps(learner):
         generator = np.random.default_rng(0)
         points = generator.normal(size=(203, 2))
         targets = np.sin(points[:, :outputs]) + 0.1 * generator.normal(size=(203, outputs))
-        states, batch = [part.init(2, outputs) for _ in range(2)], part.batch_size
+        state = part.init(2, outputs)
         for where in (slice(0, 96), slice(96, 203)):  # the last batch is smaller
-            passes.learn(part, states[0], points[where], targets[where])
-        for start in range(0, 203, batch):
-            own = part.evaluate(states[1], points[start : start + batch])
-            share = len(own.points) / batch
-            wanted = targets[start : start + batch]
-            part.step(states[1], [own], [part.gradient(states[1], own, wanted) * share], None, wanted)
-        mine, yours = (part.snapshot(state) for state in states)
-        for name, array in mine.items():
-            words = f"{name}, in batches of {batch}, {outputs} outputs"
-            np.testing.assert_array_equal(array, yours[name], err_msg=words)
+            passes.learn(part, state, points[where], targets[where])
+        single = learn(part, points, targets, part.init(2, outputs))
+        with case(f"in batches of {part.batch_size}", f"{outputs} outputs"):
+            np.testing.assert_equal(part.snapshot(state), part.snapshot(single))
 
 
 EVENTS = {
@@ -331,14 +301,9 @@ def test_same_bits_of_densities(keys, protocol):
 def test_a_pass_over_events_has_the_bits_of_single_steps(grid_only):
     part = build("learner", {**EVENTS, "grid_only": grid_only, "batch_size": 4})
     points, targets = np.random.default_rng(0).beta(3.0, 5.0, (61, 1)), np.ones((61, 1))
-    states = [part.init(1, 1) for _ in range(2)]
-    passes.learn(part, states[0], points, targets)
-    for start in range(0, 61, 4):
-        own, wanted = part.evaluate(states[1], points[start : start + 4]), targets[start : start + 4]
-        part.step(states[1], [own], [part.gradient(states[1], own, wanted) * (len(wanted) / 4)], None, wanted)
-    mine, yours = (part.snapshot(state) for state in states)
-    for name, array in mine.items():
-        np.testing.assert_array_equal(array, yours[name], err_msg=name)
+    state = part.init(1, 1)
+    passes.learn(part, state, points, targets)
+    np.testing.assert_equal(part.snapshot(state), part.snapshot(learn(part, points, targets, part.init(1, 1))))
 
 
 TOGETHER = [name for name in LEARNERS if name != "policy_evaluation"]  # which learns from transitions
@@ -376,13 +341,9 @@ def test_a_copy_of_a_state_goes_on_by_itself(learner):
         state = part.init(2, 1)
         passes.learn(part, state, points[:40], targets[:40])
         held = part.snapshot(state)
-        other = copied(state)
-        own = part.evaluate(other, points[40:stop])
-        part.step(other, [own], [part.gradient(other, own, targets[40:stop])], None, targets[40:stop])
+        other = learn(part, points[40:stop], targets[40:stop], copied(state))
         passes.learn(part, other, points[stop:], targets[stop:])
         with case(copied.__name__):
-            for name, array in part.snapshot(state).items():
-                np.testing.assert_array_equal(array, held[name], err_msg=name)
+            np.testing.assert_equal(part.snapshot(state), held)
             passes.learn(part, state, points[40:], targets[40:])
-            for name, array in part.snapshot(state).items():
-                np.testing.assert_array_equal(array, part.snapshot(other)[name], err_msg=name)
+            np.testing.assert_equal(part.snapshot(state), part.snapshot(other))

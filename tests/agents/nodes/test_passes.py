@@ -21,6 +21,7 @@ from kernelswarm.agents.parts.losses import (
     Squared,
 )
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from tests.helpers.steps import learn, step
 
 LOSSES = [Squared(), Absolute(), Huber(0.4), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
 KERNELS = [Gaussian(0.5), Laplacian(0.8), Matern(0.7, 1.5), Matern(0.7, 2.5), Polynomial(3, 0.5, 0.2), Linear(1.0)]
@@ -36,21 +37,6 @@ def data(loss, size, inputs=2, seed=0):
     if loss.task == "binary":
         return points, (height > 0.0).astype(np.float64), 1
     return points, np.digitize(height, [-0.7, 0.7]).astype(np.float64), 3
-
-
-def single_steps(learner, points, targets, outputs):
-    return single_steps_and_values(learner, points, targets, outputs)[0]
-
-
-def single_steps_and_values(learner, points, targets, outputs):
-    state, values = learner.init(points.shape[1], outputs), []
-    for start in range(0, len(points), learner.batch_size):
-        batch = slice(start, start + learner.batch_size)
-        own = learner.evaluate(state, points[batch])
-        values.append(own.values.copy())
-        part = len(own.points) / learner.batch_size
-        learner.step(state, [own], [learner.gradient(state, own, targets[batch]) * part], None, targets[batch])
-    return state, np.concatenate(values)
 
 
 def assert_equal(left, right):
@@ -73,7 +59,7 @@ def test_compiled_pass_equals_single_steps(place, loss, size):
     for part in (slice(0, 150), slice(150, 301)):  # the last mini-batch is smaller
         passes.learn(learner, state, points[part], targets[part])
     assert state.function.order > 0
-    assert_equal(state, single_steps(learner, points, targets, outputs))
+    assert_equal(state, learn(learner, points, targets))
 
 
 @pytest.mark.parametrize("size", [1, 3, 16])  # newton leaves compiled steps for the last where it is large
@@ -85,7 +71,12 @@ def test_a_pass_returns_what_was_predicted_before_each_sample(kind, size):
     )
     state = learner.init(2, outputs)
     found = [passes.learn(learner, state, points[part], targets[part]) for part in (slice(0, 240), slice(240, 401))]
-    expected = single_steps_and_values(learner, points, targets, outputs)[1]
+    single, values = learner.init(2, outputs), []
+    for start in range(0, 401, size):
+        batch = slice(start, start + size)
+        values.append(learner.evaluate(single, points[batch]).values.copy())
+        step(learner, single, points[batch], targets[batch], part=len(points[batch]) / size)
+    expected = np.concatenate(values)
     np.testing.assert_array_equal(np.concatenate(found), expected)
     assert state.function.order > 128
     assert np.all(expected[:size] == 0.0) and np.abs(expected[-size:]).max() > 0.01
@@ -106,7 +97,7 @@ def test_schedules_and_budgets_go_on_as_in_single_steps(step_size, budget):
     state = learner.init(2, outputs)
     for start in range(0, 500, 50):
         passes.learn(learner, state, points[start : start + 50], targets[start : start + 50])
-    assert_equal(state, single_steps(learner, points, targets, outputs))
+    assert_equal(state, learn(learner, points, targets))
 
 
 def test_factor_is_looked_at_when_a_single_step_would(monkeypatch):
@@ -120,7 +111,7 @@ def test_factor_is_looked_at_when_a_single_step_would(monkeypatch):
     passes.learn(learner, state, points, targets)
     compiled = looked.copy()
     looked.clear()
-    assert_equal(state, single_steps(learner, points, targets, outputs))
+    assert_equal(state, learn(learner, points, targets))
     assert compiled == looked
     assert min(looked) >= INSPECT_EVERY
 
@@ -132,7 +123,7 @@ def test_large_dictionaries_and_many_inputs_are_the_same_learner():
     state = learner.init(40, outputs)
     passes.learn(learner, state, points, targets)
     assert state.function.order > 500  # so that blocked steps were taken
-    assert_equal(state, single_steps(learner, points, targets, outputs))
+    assert_equal(state, learn(learner, points, targets))
 
 
 def test_divergence_stops_before_the_step():

@@ -60,7 +60,7 @@ class Turned(Rows):
         return super().cross(centers, points)
 
 
-LEARNERS = ("polk", "newton", "krls", "qklms", "nystroem", "norma", "bpa", "projectron", "okfe", "colk")
+LEARNERS = ("polk", "newton", "nystroem", "okfe", "colk")
 
 
 def run(kernel: Rows, learner: str, protocol: str = "consensus") -> Any:

@@ -11,50 +11,22 @@ from kernelswarm.agents.arithmetic.scratch import SPARE
 from kernelswarm.agents.nodes.node import Ahead, DivergenceError
 from kernelswarm.agents.nodes.population import FIRST_POINTS, Population
 from kernelswarm.simulations.data.pooled import pool
-from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.halves import plans_of
+from tests.helpers.same_bits import engine_in
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
-PROTOCOLS = {
-    "isolated": {"name": "isolated", "as_published": True},
-    "isolated, implicit": {"name": "isolated"},
-    "centralized": {"name": "centralized"},
-    "centralized, averaged": {"name": "centralized", "averaged": True, "step": "explicit"},
-    "consensus": {"name": "consensus", "penalty": 0.3, "as_published": True},
-    "consensus, symmetric": {"name": "consensus", "penalty": 0.3, "step": "explicit"},
-    "consensus, implicit": {"name": "consensus", "penalty": 9.0, "form": "one_sided"},
-    "proximity": {"name": "proximity", "gamma": 0.05, "dual_max": 0.5, "as_published": True},
-    "proximity, symmetric": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "step": "explicit"},
-    "proximity, adaptive": {"name": "proximity", "form": "one_sided"},
-    "proximity, adaptive, symmetric": {
-        "name": "proximity",
-        "gamma": {"name": "adaptive", "scale": 1.5},
-        "form": "symmetric",
-        "step": "implicit",
-    },
-    "proximity, by edge": {
-        "name": "proximity",
-        "gamma": {"name": "edges", "values": {"0-1": 0.2}, "default": 0.1},
-        "dual_max": 0.5,
-        "as_published": True,
-    },
-}
-LOSSES = {
-    **dict.fromkeys(("squared", "huber", "absolute"), "sine_regression"),
-    **dict.fromkeys(("multiclass_logistic", "multiclass_hinge"), "gaussian_mixture"),
-}
+ONE_SIDED = {"name": "consensus", "penalty": 0.3, "as_published": True}
+SYMMETRIC = {"name": "consensus", "penalty": 0.3, "step": "explicit"}
 
 
-def experiment(protocol, loss="squared", stream=None, graph=GRAPH, batch=1, nodes=(), **learner):
+def experiment(protocol, graph=GRAPH, batch=1, **learner):
     return Experiment.from_dict(
         {
             "topology": graph,
-            "stream": stream or {"name": "sine_regression", "noise": 0.3},
+            "stream": {"name": "sine_regression", "noise": 0.3},
             "learner": {
                 "name": "polk",
-                "loss": loss,
                 "step_size": 0.2,
                 "regularization": 1e-3,
                 "batch_size": batch,
@@ -63,26 +35,19 @@ def experiment(protocol, loss="squared", stream=None, graph=GRAPH, batch=1, node
                 **learner,
             },
             "protocol": protocol,
-            "node": list(nodes),
         }
     )
 
 
-def engines(description, blocks=None):
-    """The same network in blocks, and in one whose parts are asked by their methods."""
-    plans = open_network(description).plans
-    yield SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    yield SerialEngine([plans_of(description, plain=True)])
+def engines(description):
+    """The same network in arrays, and in a block whose parts are asked by their methods."""
+    return engine_in(description), engine_in(description, plain=True)
 
 
 def assert_equal(left, right, held_out):
     """Functions, dual variables and everything that is reported are the same numbers."""
     np.testing.assert_equal(vars(left.report(held_out)), vars(right.report(held_out)))
-    for node, found in left.functions().items():
-        arrays, duals, _ = right.functions()[node]
-        for name, array in found[0].items():
-            np.testing.assert_array_equal(array, arrays[name])
-        np.testing.assert_equal(found[1], duals)
+    np.testing.assert_equal(left.functions(), right.functions())
 
 
 def pooled(description):
@@ -118,9 +83,7 @@ def test_states_that_grow_out_of_their_places(graph, batch, epsilon, monkeypatch
     """Room for a step is on the bench alone. Points that stay get a state another place, which agents find again."""
     found = []
     monkeypatch.setattr(Population, "_make_way", noted(Population._make_way, found))
-    description = experiment(
-        PROTOCOLS["consensus, symmetric"], graph=graph, batch=batch, step_size=0.02, budget={"epsilon": epsilon}
-    )
+    description = experiment(SYMMETRIC, graph=graph, batch=batch, step_size=0.02, budget={"epsilon": epsilon})
     arrays, single = engines(description)
     for rounds in (1, 2, 5, 30):
         arrays.run(rounds)
@@ -148,25 +111,8 @@ def noted(method, found):
     return call
 
 
-@pytest.mark.parametrize(
-    ("place", "stream", "loss"), [(place, stream, loss) for place, (loss, stream) in enumerate(LOSSES.items())]
-)
-def test_same_bits_for_every_loss_and_kernel(place, stream, loss):
-    kernel = ("laplacian", "matern", "polynomial")[place % 3]
-    scale = {"scale": 0.2} if kernel == "polynomial" else {}
-    description = experiment(
-        PROTOCOLS["consensus, symmetric"], loss, {"name": stream}, kernel={"name": kernel, **scale}, step_size=0.02
-    )
-    arrays, single = engines(description)
-    arrays.run(40)
-    single.run(40)
-    assert_equal(arrays, single, pooled(description))
-
-
 def test_dictionaries_outgrow_their_room_and_factors_are_looked_at():
-    description = experiment(
-        PROTOCOLS["consensus"], kernel={"name": "laplacian", "bandwidth": 0.3}, budget={"epsilon": 0.02}
-    )
+    description = experiment(ONE_SIDED, kernel={"name": "laplacian", "bandwidth": 0.3}, budget={"epsilon": 0.02})
     arrays, single = engines(description)
     for _ in range(2):
         arrays.run(600)

@@ -10,13 +10,15 @@ import pytest
 
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import BANDED, INSIDE, OFFSET, OWN_GAIN
-from kernelswarm.agents.nodes.pooled_bands import PooledBands, PoolMember, UnreliablePooledBands
-from kernelswarm.arrays import Array, Integers
+from kernelswarm.agents.nodes.pooled_bands import PoolMember, UnreliablePooledBands
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.arrivals import Between, Constant, EdgeFacts, Geometric, Uniform
 from kernelswarm.protocols.links.clocks import Bernoulli, Churn, Poisson, Synchronous
 from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.links.realization import LOST, Conditions, Realization
+from tests.agents.nodes import test_pooled
+from tests.agents.nodes.test_pooled import counts, normal
 
 KEY = 5, 11
 
@@ -34,27 +36,13 @@ def ring(nodes: int) -> list[PoolMember]:
     return found
 
 
-def normal(nodes: int, rounds: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).normal(size=(nodes, rounds, 1, 1))
-
-
-def ones(targets: Array) -> Integers:
-    return np.full((targets.shape[1], len(targets)), targets.shape[2], dtype=np.int64)
-
-
-def ideal(targets: Array) -> PooledBands:
-    pool = PooledBands(ring(len(targets)), 1, 0.9)
-    pool.follow(np.zeros_like(targets), targets, ones(targets), 0, targets.shape[1])
-    return pool
-
-
 def bands_after(
     targets: Array, known: Conditions, rounds: int | None = None, priming: int = 0
 ) -> UnreliablePooledBands:
     """Pool the bands of nodes that predict 0, each taking its next sample whenever it is awake."""
     pool = UnreliablePooledBands(ring(len(targets)), 1, 0.9, known, priming)
     first = np.zeros(len(targets), dtype=np.int64)
-    pool.follow_steps(np.zeros_like(targets), targets, ones(targets), first, rounds or targets.shape[1])
+    pool.follow_steps(np.zeros_like(targets), targets, counts(targets), first, rounds or targets.shape[1])
     return pool
 
 
@@ -156,7 +144,7 @@ def test_the_recursion_is_what_is_written(links: str) -> None:
 def test_with_nothing_lost_they_are_those_of_ideal_links_and_with_everything_lost_each_nodes_own() -> None:
     targets = normal(6, 300)
     nothing, everything = bands_after(targets, conditions(1e-12)), bands_after(targets, conditions(1.0))
-    wanted = ideal(targets)
+    wanted = test_pooled.bands_after(test_pooled.ring(6), targets)
     np.testing.assert_array_equal(nothing.bands, wanted.bands)
     assert nothing.counted() == wanted.counted() == [299 * 2 * 2] * 6
     for band, mine in zip(everything.bands, targets, strict=True):
@@ -176,7 +164,7 @@ def test_rounds_may_be_cut_anywhere_and_go_on_from_what_was_kept() -> None:
     rest.bands[:] = first.bands
     reached = np.array([int(first.arrays(node)["pooled.now"][1]) for node in range(5)])
     for _ in range(120 - 47):
-        rest.follow_steps(np.zeros_like(targets), targets, ones(targets), reached, 1)
+        rest.follow_steps(np.zeros_like(targets), targets, counts(targets), reached, 1)
         reached = np.array([int(rest.arrays(node)["pooled.now"][1]) for node in range(5)])
     np.testing.assert_array_equal(rest.bands, whole.bands)
     for node in range(5):
@@ -194,12 +182,13 @@ def shapes(rounds: int) -> Array:
 @pytest.mark.parametrize(
     ("known", "moves"),
     [
+        (conditions(1e-12), True),
         (conditions(0.5), True),
         (conditions(0.0, Constant(10)), False),
         (conditions(0.3, Geometric(5.0)), True),
         (conditions(0.2, Between(0, 5), Poisson(0.3, 1.0)), False),
     ],
-    ids=["loss", "late", "late and lost", "unlike clocks"],
+    ids=["as ideal", "loss", "late", "late and lost", "unlike clocks"],
 )
 def test_each_node_covers_what_is_asked_whatever_links_do(known: Conditions, moves: bool) -> None:
     """Within one percent over 6,000 samples, and by just what its own offset has moved by."""
@@ -220,17 +209,5 @@ def test_each_node_covers_what_is_asked_whatever_links_do(known: Conditions, mov
 def test_late_messages_hold_no_node_to_the_past() -> None:
     """Twenty rounds late, scores that shrink: where age does not count, the first 300 rounds cover .93."""
     shrinking = (1.0 + 5.0 * np.exp(-np.arange(300) / 50.0)).reshape(-1, 1, 1)
-    found = [bands_after(normal(8, 300, seed) * shrinking, conditions(0.0, Constant(20))) for seed in range(4)]
+    found = [bands_after(normal(8, 300, seed=seed) * shrinking, conditions(0.0, Constant(20))) for seed in range(4)]
     assert np.mean([conformal_band.coverage(band) for pool in found for band in pool.bands]) < 0.92
-
-
-def test_pooling_still_gains_where_half_of_the_messages_are_lost() -> None:
-    def off(pool: PooledBands) -> float:
-        radii = np.array([conformal_band.radii(band)[0] for band in pool.bands])
-        return float(np.mean([abs(math.erf(radius / math.sqrt(2.0)) - 0.9) for radius in radii]))
-
-    runs = [normal(8, 300, seed) for seed in range(6)]
-    own, half, whole = (
-        np.mean([off(bands_after(targets, conditions(loss))) for targets in runs]) for loss in (1.0, 0.5, 1e-12)
-    )
-    assert whole < 0.7 * own and half < 0.8 * own
