@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from kernelswarm.simulations.comparison.candidates import Range, bracket, candidates, edges, halve
+from tests.helpers.tried import Tried
 
 STEP = Range("learner.step_size", 0.02, 0.5, now=0.1)
 PENALTY = Range("protocol.penalty", 0.001, 10.0, now=0.1)
 
 
-class Tried:
-    """Candidates whose risk is a function of their values."""
-
-    longest = 9
-
-    def __init__(self, values: list[dict[str, Any]], risk: Callable[[float, float], float]) -> None:
-        self.values, self.risk, self.count = list(values), risk, 0
-
-    def add(self, values: Sequence[dict[str, Any]]) -> list[int]:
-        new = [one for one in values if one not in self.values]
-        self.values += new
-        return list(range(len(self.values) - len(new), len(self.values)))
-
-    def scores(self, places: Sequence[int], rounds: int) -> list[float]:
-        self.count += len(places)
-        found = [self.values[place] for place in places]
-        return [self.risk(one.get(STEP.key, 0.1), one.get(PENALTY.key, 0.1)) for one in found]
+def tried_of(ranges: list[Range], risk: Callable[[float, float], float]) -> Tried:
+    """Return the candidates in some ranges, whose risk is a function of step and penalty."""
+    return Tried(candidates(ranges, 12), lambda one: risk(one.get(STEP.key, 0.1), one.get(PENALTY.key, 0.1)))
 
 
 def bowl(step: float, penalty: float) -> Callable[[float, float], float]:
@@ -45,7 +31,7 @@ def bowl(step: float, penalty: float) -> Callable[[float, float], float]:
 
 def searched(risk: Callable[[float, float], float], most: int = 60) -> tuple[Tried, dict[int, float], int]:
     ranges = [STEP, PENALTY]
-    tried = Tried(candidates(ranges, 12), risk)
+    tried = tried_of(ranges, risk)
     finals = bracket(halve(len(tried.values), tried.longest, tried.scores), ranges, tried, most)
     return tried, finals, min(finals, key=lambda place: finals[place])
 
@@ -68,7 +54,7 @@ def test_an_optimum_that_is_too_far_to_be_reached_is_said() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 5, 17])
 def test_no_more_are_tried_than_were_asked_for(most: int) -> None:
-    before = Tried(candidates([STEP, PENALTY], 12), bowl(4.0, 0.0001))
+    before = tried_of([STEP, PENALTY], bowl(4.0, 0.0001))
     finals = halve(len(before.values), before.longest, before.scores)
     spent = before.count
     after = bracket(finals, [STEP, PENALTY], before, most)
@@ -76,7 +62,7 @@ def test_no_more_are_tried_than_were_asked_for(most: int) -> None:
 
 
 def test_a_search_of_which_every_trial_failed_ends() -> None:
-    tried = Tried(candidates([STEP], 12), lambda step, penalty: math.inf)
+    tried = tried_of([STEP], lambda step, penalty: math.inf)
     assert bracket({0: math.inf}, [STEP], tried, 9) == {0: math.inf}
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from kernelswarm.simulations.comparison.candidates import (
     onward,
     refine,
 )
+from tests.helpers.tried import Tried
 
 SQUARE = [Range("a", 0.01, 1.0), Range("b", 1.0, 1000.0)]
 
@@ -71,25 +71,6 @@ def test_candidates_are_spread_over_every_range() -> None:
     assert found == candidates(SQUARE)
 
 
-class Tried:
-    """Trials of a risk that is known."""
-
-    longest = 90
-
-    def __init__(self, risk: Callable[[Mapping[str, float]], float], start: dict[str, float]) -> None:
-        self.values: list[dict[str, Any]] = [start]
-        self.risk = risk
-
-    def add(self, values: Sequence[dict[str, Any]]) -> list[int]:
-        new = [entry for entry in values if entry not in self.values]
-        self.values += new
-        return list(range(len(self.values) - len(new), len(self.values)))
-
-    def scores(self, places: Sequence[int], rounds: int) -> list[float]:
-        assert rounds == self.longest
-        return [self.risk(self.values[place]) for place in places]
-
-
 def test_a_key_goes_on_alone_where_another_has_come_far_enough() -> None:
     steps = {"a": 1, "b": 1 + MOVES}  # from the start to the least risk
 
@@ -101,23 +82,24 @@ def test_a_key_goes_on_alone_where_another_has_come_far_enough() -> None:
 
     ranges = [Range("a", 0.01, 1e6), Range("b", 1.0, 1e9)]
     start = {entry.key: entry.value(0.1) for entry in ranges}
-    trials = Tried(risk, start)
+    trials = Tried([start], risk)
     found = refine({0: risk(start)}, ranges, trials)
     best = trials.values[min(found, key=lambda place: found[place])]
     assert {entry.key: round(((entry.share(best) or 0.0) - 0.1) / STEP) for entry in ranges} == steps
     assert len(trials.values) <= 1 + 2 * len(ranges) + MOVES + len(ranges) + MOVES
     assert found == {place: risk(values) for place, values in enumerate(trials.values)}
+    assert trials.lengths == {trials.longest}
 
 
 def test_nothing_is_tried_beside_failures_and_one_step_is_enough_where_nothing_helps() -> None:
     here = {"a": 0.1, "b": 32.0}
-    failed = Tried(lambda values: math.inf, here)
+    failed = Tried([here], lambda values: math.inf)
     assert refine({0: math.inf}, SQUARE, failed) == {0: math.inf}
-    alike = Tried(lambda values: 1.0 if values == here else 0.995, here)
+    alike = Tried([here], lambda values: 1.0 if values == here else 0.995)
     assert (
         len(refine({0: 1.0}, SQUARE, alike)) == 1 + 2 * len(SQUARE) + 2
     )  # all of them together, and once more the same step
-    worse = Tried(lambda values: 0.0 if values == here else 1.0, here)
+    worse = Tried([here], lambda values: 0.0 if values == here else 1.0)
     assert refine({0: 0.0}, SQUARE, worse) == {0: 0.0} | dict.fromkeys(range(1, 5), 1.0)
     assert onward(SQUARE, here, here) == []
 

@@ -27,10 +27,6 @@ TABLE: dict[str, Any] = {
 OPEN = {**TABLE, "learner": "polk", "protocol": "consensus"}
 
 
-def keys(table: dict[str, Any], everything: bool = False) -> list[str]:
-    return [entry.key for entry in ranges(Experiment.from_dict(table), table, everything)]
-
-
 @pytest.mark.parametrize(("size", "acts"), [(1, 3.5), (64, 1.4)])
 def test_a_scale_that_acts_as_a_smaller_one_is_no_candidate(size: int, acts: float) -> None:
     table = {

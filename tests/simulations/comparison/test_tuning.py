@@ -71,14 +71,6 @@ def test_the_report_shows_what_each_row_was_tuned_to(tuned: Comparison) -> None:
     assert penalty[0] == "–" and float(penalty[1]) > 0.0
 
 
-def test_a_bad_step_is_mended_for_every_row_alike(tuned: Comparison) -> None:
-    wild, timid = (compare(experiment(step=step), VARY, 3, 1) for step in (6.0, 0.0005))
-    mended = compare(experiment(step=0.0005), VARY, 3, 1, tune=True, pooled=True)
-    for row in range(2):
-        assert risks(tuned)[row] < 0.5 * min(risks(wild)[row], risks(timid)[row])
-        assert risks(tuned)[row] == pytest.approx(risks(mended)[row], rel=0.1)
-
-
 @pytest.mark.parametrize(
     ("learner", "key"),
     [("polk", "learner.step_size.scale"), ("newton", "learner.ridge"), ("rls", "learner.ridge")],

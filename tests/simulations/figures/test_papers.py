@@ -170,7 +170,7 @@ def test_captions_say_what_titles_would(tmp_path: Path) -> None:
     lines = dict(line.split(": ", 1) for line in drawn[-1].read_text("utf-8").splitlines())
     assert set(lines) == {path.stem for path in drawn[:-1]}
     assert lines["network"].startswith(
-        "consensus (symmetric) · ring, 6 nodes · gaussian mixture · polk · seed 0; failed"
+        "consensus (symmetric) · ring, 6 nodes · gaussian mixture · polk · seed 0; failed after round 75"
     )
 
 

@@ -113,12 +113,6 @@ def test_a_comparison_of_failed_runs_only_is_drawn(tmp_path: Path, monkeypatch: 
     assert {"risk.png", "disagreement.png"} <= pictures(plots.draw_many(runs, tmp_path))
 
 
-def test_titles_of_failed_runs_say_after_which_round(tmp_path: Path, sketched: list[Figure]) -> None:
-    plots.draw(failed(believable(), 3), tmp_path)
-    assert sketched
-    assert all("failed after round 75" in figure.get_suptitle() for figure in sketched)
-
-
 def crowd(nodes: int, edges: int) -> Result:
     result = believable(nodes=9)
     graph = nx.gnm_random_graph(nodes, edges, seed=1)
