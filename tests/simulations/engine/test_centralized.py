@@ -6,11 +6,9 @@ import pytest
 
 from kernelswarm.agents.nodes import passes
 from kernelswarm.simulations.data.pooled import PooledSource
-from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import resume, run, simulate
-from tests.helpers.halves import plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 
@@ -66,21 +64,6 @@ def test_averaged_it_takes_one_step_on_all_samples_of_a_round() -> None:
     np.testing.assert_array_equal(found.models["weights_0"], state.function.weights)
 
 
-@pytest.mark.parametrize("step", ["explicit", "implicit"])
-@pytest.mark.parametrize("averaged", [True, False])
-def test_compiled_functions_and_methods_have_the_same_bits(averaged: bool, step: str) -> None:
-    description = experiment(2, {"name": "centralized", "step": step, "averaged": averaged})
-    found = []
-    for plain in (False, True):
-        engine = SerialEngine([plans_of(description, plain)])
-        engine.run(30)
-        engine.run(10)
-        found.append(engine.functions()[0].arrays)
-    assert found[0]["weights"].any()
-    for name, array in found[0].items():
-        np.testing.assert_array_equal(array, found[1][name])
-
-
 def test_resumed_it_has_the_same_bits(tmp_path) -> None:  # type: ignore[no-untyped-def]
     description = experiment(3, checkpoint_every=7, rounds=40)
     whole = simulate(experiment(3, rounds=40))
@@ -105,17 +88,6 @@ def test_a_failure_names_the_round_of_the_network() -> None:
     with pytest.raises(SimulationError) as failure:
         simulate(table)
     assert failure.value.round is not None and 1 <= failure.value.round <= 40
-
-
-def test_it_is_no_worse_than_the_nodes_it_controls() -> None:
-    alone = simulate(experiment(protocol="isolated", rounds=200)).final["global_error"]
-    together = simulate(experiment(rounds=200)).final["global_error"]
-    averaged = simulate(experiment(protocol={"name": "centralized", "averaged": True}, rounds=200)).final[
-        "global_error"
-    ]
-    assert together is not None and alone is not None and averaged is not None
-    assert together < 0.2 * alone
-    assert together < averaged
 
 
 class Counted:

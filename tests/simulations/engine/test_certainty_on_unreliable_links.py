@@ -3,12 +3,9 @@
 That what is taught is what a message says, however old it is: `test_unreliable_formulas.py`.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from kernelswarm.graphs.schedules import Gossip
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -25,16 +22,13 @@ LATE = {"links": {"loss": 0.2, "delay": {"name": "between", "longest": 3}}}
 KINDS = {
     "late and lost": LATE,
     "bursts kept": {"links": {"loss": "bursts", "on_missing": "repeat", "damping": 0.1}},
-    "trigger": {"links": {"trigger": {"threshold": 0.05}, "on_missing": "repeat"}},
-    "narrow": {"links": {"bandwidth": 5.0}},
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.4}},
     "churn without memory": {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.3, "memory": False}, **LATE},
-    "pairs that meet": {"schedule": Gossip()},
 }
 
 
-def described(rounds=20, learner=RLS, certainty=RATIO, schedule=None, **tables):
-    experiment = Experiment.from_dict(
+def described(rounds=20, learner=RLS, certainty=RATIO, **tables):
+    return Experiment.from_dict(
         {
             "topology": GRAPH,
             "stream": {"name": "sine_regression", "noise": 0.3, "split": "patches"},
@@ -46,7 +40,6 @@ def described(rounds=20, learner=RLS, certainty=RATIO, schedule=None, **tables):
             **tables,
         }
     )
-    return experiment if schedule is None else replace(experiment, schedule=schedule)
 
 
 def agents_of(engine):
@@ -76,7 +69,7 @@ def test_what_is_received_twice_is_taken_once():
     assert found[1] == pytest.approx(found[0], rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["late and lost", "bursts kept", "asleep", "churn without memory"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_stated_variances_cover_the_errors(kind):
     """Over nodes, points and draws the mean squared error is at most what nodes state with s = 4.
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.engine.ray_startup import EACH, REST, require_files
-from tests.helpers.checkout import ROOT
-from tests.helpers.command_line import SMALL
+from tests.helpers.command_line import SMALL, Command, paragraph
 
 resource = pytest.importorskip("resource")
 
@@ -52,24 +49,9 @@ def test_a_limit_that_may_be_raised_is_and_one_that_suffices_stays(limits: dict[
     assert limits["now"] == (EACH * 1000 + REST, resource.RLIM_INFINITY)
 
 
-def few_files() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-
-
-def test_the_command_refuses_seventy_actors_in_one_paragraph(tmp_path: Path) -> None:
-    (tmp_path / "experiment.toml").write_text(SMALL.replace("nodes = 3", "nodes = 70"))
-    words = ["run", "experiment.toml", "--backend", "ray", "--out", "run"]
-    run = subprocess.run(
-        [sys.executable, "-m", "kernelswarm", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=few_files,
-        env={"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        timeout=300,
-    )
-    assert run.returncode == 2
-    assert "backend.nodes_per_actor: Ray opens about 450 files for 70 actors" in " ".join(run.stderr.split())
-    assert "Traceback" not in run.stderr and "\n\n" not in run.stderr.strip()
-    assert not list(tmp_path.glob("ray-*"))
+def test_the_command_refuses_seventy_actors_in_one_paragraph(limits: dict[str, tuple[int, int]], call: Command) -> None:
+    limits["now"] = (256, 256)
+    Path("experiment.toml").write_text(SMALL.replace("nodes = 3", "nodes = 70"))
+    answer = call("run", "experiment.toml", "--backend", "ray", "--out", "run")
+    assert answer.code == 2 and not Path("run").exists()
+    assert "backend.nodes_per_actor: Ray opens about 450 files for 70 actors" in paragraph(answer)

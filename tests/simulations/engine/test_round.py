@@ -8,9 +8,9 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Laplacian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
-from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.controls import Centralized, Isolated
+from kernelswarm.protocols.controls import Centralized
 from kernelswarm.simulations.data.curves import SineRegression
 from kernelswarm.simulations.data.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.engine.serial import SerialEngine
@@ -49,13 +49,6 @@ def engine_after(description, rounds, blocks=None):
     return engine
 
 
-def test_coupling_vanishes_at_agreement():
-    own = np.random.default_rng(0).normal(size=(3, 2))
-    answers = np.stack([own, own])
-    for rule, links in [(Consensus(7.0), np.full(2, 7.0)), (Isolated(), None)]:
-        np.testing.assert_array_equal(rule.coupling_gradient(links, own, answers).gradients, np.zeros((2, 3, 2)))
-
-
 def test_what_travels_between_blocks_holds_as_many_scalars():
     pair = nx.path_graph(2)
     plans = open_network(
@@ -84,17 +77,3 @@ def test_centralized_steps_are_the_formula_s(averaged, step):
             squared_loss_round({0: node}, {0: batch}, None, 0.15, 0.02, False, step == "implicit", len(batch[0]))
     x = np.linspace(0.0, 1.0, 30)[:, None]
     np.testing.assert_allclose(engine.blocks[0].agents[0].function.values(x), node.values(x), atol=1e-10)
-
-
-def test_diminishing_step_sizes_reach_the_learner():
-    description = experiment(Isolated())
-    plan = open_network(description).plans[0]
-    learner = Polk(step_size=Diminishing(0.4, 10.0), kernel=KERNEL, budget=Epsilon(0.0))
-    state = learner.init(1, 1)
-    points, targets = plan.source.draw(3)
-    for k in range(3):
-        evaluation = learner.evaluate(state, points[k : k + 1])
-        info = learner.step(
-            state, [evaluation], [learner.gradient(state, evaluation, targets[k : k + 1])], None, targets[k : k + 1]
-        )
-        assert info.step_size == pytest.approx(0.4 / (1 + k / 10))

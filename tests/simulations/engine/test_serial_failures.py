@@ -34,8 +34,7 @@ def experiment(**keys: Any) -> Experiment:
     return Experiment(**{"evaluate_every": 10, **tables})
 
 
-@pytest.mark.parametrize("at", [1, 10, 11, 40])
-@pytest.mark.parametrize("size", [4, 2])
+@pytest.mark.parametrize(("at", "size"), [(1, 4), (10, 2), (11, 4), (40, 2)])
 def test_the_node_the_round_and_the_cause_are_named(at: int, size: int) -> None:
     described = experiment(protocol=Brittle(at=at))
     if size < 4:

@@ -62,15 +62,6 @@ def started(description: Experiment, threads: int) -> SerialEngine:
     return SerialEngine(partition(plans, Serial(threads).size(len(plans))))
 
 
-def same(one: Any, other: Any) -> bool:
-    return one.keys() == other.keys() and all(
-        one[node].arrays.keys() == other[node].arrays.keys()
-        and all(np.array_equal(array, other[node].arrays[name]) for name, array in one[node].arrays.items())
-        and np.array_equal(one[node].duals, other[node].duals)
-        for node in one
-    )
-
-
 @pytest.mark.parametrize(
     ("place", "tables"),
     enumerate(
@@ -103,7 +94,7 @@ def test_the_bits_do_not_depend_on_threads(always: None, place: int, tables: dic
     assert beside._rounds._threads._threads  # they were there
     learned = beside.functions()
     assert all(array.any() for function in learned.values() for array in function.arrays.values())
-    assert same(alone.functions(), learned)
+    np.testing.assert_equal(alone.functions(), learned)
     left = beside.snapshot()
     beside.close()
     again = started(described(**tables), 2)
@@ -111,7 +102,7 @@ def test_the_bits_do_not_depend_on_threads(always: None, place: int, tables: dic
     again.run(10)
     alone.run(10)
     again.close()
-    assert same(alone.functions(), again.functions())
+    np.testing.assert_equal(alone.functions(), again.functions())
 
 
 def diverging(**tables: Any) -> Experiment:

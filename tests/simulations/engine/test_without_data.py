@@ -131,29 +131,6 @@ def test_one_learner_of_all_samples_has_those_of_the_nodes_with_data_alone(proto
     assert found[1].nodes["samples"][-4:].tolist() == [*found[0].nodes["samples"][-3:], 0]
 
 
-def test_a_weight_vector_passes_through_a_node_without_data() -> None:
-    """Diffusion on a path: each node steps on its own samples, if it has some, and averages; held to the formula."""
-    graph = nx.path_graph(3)
-    learner = {"name": "linear", "step_size": 0.05, "intercept": False, "regularization": 0.0}
-    tables = {"protocol": {"name": "diffusion", "step": "explicit"}, "learner": learner, "rounds": 30}
-    experiment = described(topology=graph, node=[{"nodes": [1], "data": False}], **tables)
-    result = simulate(experiment)
-    sources = open_network(experiment).source.nodes
-    degrees = dict(graph.degree)
-    mix = np.zeros((3, 3))
-    for i, j in graph.edges:
-        mix[i, j] = mix[j, i] = 1.0 / (1.0 + max(degrees[i], degrees[j]))
-    mix += np.diag(1.0 - mix.sum(axis=1))
-    weights = np.zeros((3, 1))
-    for _ in range(30):
-        for place in (0, 2):
-            (x,), (y,) = sources[place].draw(1)
-            weights[place] -= 0.05 * 2.0 * x * (weights[place] * x - y)
-        weights = mix @ weights
-    found = np.array([result.model(node).predict([[1.0]]).ravel() for node in range(3)])
-    np.testing.assert_allclose(found, weights, rtol=1e-9, atol=1e-12)
-
-
 def test_replay_carries_what_is_known_past_a_node_without_data() -> None:
     graph = nx.path_graph(4)
     errors, verdicts = {}, {}
