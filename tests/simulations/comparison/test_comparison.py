@@ -25,21 +25,7 @@ from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running import simulation as running
-
-TABLE: dict[str, Any] = {
-    "seed": 3,
-    "rounds": 40,
-    "evaluate_every": 10,
-    "topology": {"name": "erdos_renyi", "nodes": 5, "edge_probability": 0.7},
-    "stream": {"name": "sine_regression"},
-    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.2}},
-    "protocol": {"name": "consensus", "penalty": 0.05},
-    "evaluation": {"local_samples": 20, "global_samples": 40},
-}
-
-
-def experiment(**changes: Any) -> Experiment:
-    return Experiment.from_dict({**TABLE, **changes})
+from tests.helpers.small_comparisons import TABLE, experiment
 
 
 def invented(tried: Experiment, observe: Callable[[Any], None] | None = None, *_: Any, **__: Any) -> Result:

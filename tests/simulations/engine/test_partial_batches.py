@@ -1,7 +1,5 @@
 """Where data ends within a mini-batch, a sample's step is what it always was: eta / b."""
 
-from dataclasses import dataclass
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -13,33 +11,20 @@ from kernelswarm.agents.parts.kernels import Laplacian
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.controls import Centralized, Isolated
-from kernelswarm.simulations.data.contract import HeldOut, Source
-from kernelswarm.simulations.data.finite import FiniteSource
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES, TRANSITIONS
+from tests.simulations.engine.test_rows_seen_again import Rows
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
 ROWS = (7, 5, 8, 6)
 ETA, BATCH = 0.15, 3
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A sine in noise, so many rows at each node."""
-
-    rows: tuple[int, ...] = ROWS
-
-    def open(self, nodes, seed, held_out, locations):
-        random = np.random.default_rng(seed)
-        sources = []
-        for count in self.rows:
-            x = random.uniform(size=(count, 1))
-            test = random.uniform(size=(held_out, 1))
-            y = np.sin(6 * x) + 0.3 * random.standard_normal((count, 1))
-            sources.append(FiniteSource(x, y, HeldOut(test, np.sin(6 * test)), 1))
-        return Source(1, 1, None, sources, lengths=list(self.rows))
+def rows(*counts):
+    """A sine in noise, so many rows at each node, once."""
+    return Rows(1, counts, 0.3)
 
 
 def experiment(protocol, stream=None, graph=GRAPH, batch=BATCH, eta=ETA, epsilon=0.0, bandwidth=0.3, **keys):
@@ -50,7 +35,7 @@ def experiment(protocol, stream=None, graph=GRAPH, batch=BATCH, eta=ETA, epsilon
         batch_size=batch,
         budget=Epsilon(epsilon),
     )
-    return Experiment(topology=graph, stream=stream or Rows(), learner=learner, protocol=protocol, **keys)
+    return Experiment(topology=graph, stream=stream or rows(*ROWS), learner=learner, protocol=protocol, **keys)
 
 
 NUMBERS = {
@@ -101,7 +86,7 @@ def test_a_partial_batch_is_a_step_as_much_smaller(name):
 @pytest.mark.parametrize("rule", [Isolated(), Isolated("explicit"), Consensus(0.3), Centralized(averaged=True)])
 def test_the_last_round_does_no_harm(rule):
     # 202 = 25 * 8 + 2 rows a node
-    found = simulate(experiment(rule, Rows((202,) * 4), batch=8, eta=0.8, epsilon=0.01, rounds=50, evaluate_every=1))
+    found = simulate(experiment(rule, rows(*(202,) * 4), batch=8, eta=0.8, epsilon=0.01, rounds=50, evaluate_every=1))
     np.testing.assert_array_equal(found.network["round"][-2:], [25, 26])
     before, last = found.network["risk"][-2:]
     assert last < before + 0.01  # the mean of two samples, each of weight .4, moved it by .1 and more
@@ -112,27 +97,33 @@ def test_a_stable_penalty_stays_stable_to_the_end():
     rule = Consensus(
         1.2, step="explicit"
     )  # .8 / 8 * (2 + 1.2 * 3) = .56; with .8 / 2 in the last round it would be 2.2
-    found = simulate(experiment(rule, Rows((202,) * 4), batch=8, eta=0.8, epsilon=0.01, bandwidth=0.02, rounds=50))
+    found = simulate(experiment(rule, rows(*(202,) * 4), batch=8, eta=0.8, epsilon=0.01, bandwidth=0.02, rounds=50))
     assert found.summary["status"] == "done" and found.summary["rounds"] == 26
 
 
 @pytest.mark.parametrize("averaged", [False, True])
 def test_centralized_learning_does_not_suffer_when_nodes_run_dry(averaged):
-    rows = (300, 60, 40, 20)
+    counts = (300, 60, 40, 20)
     found = simulate(
         experiment(
-            Centralized(averaged=averaged), Rows(rows), batch=1, eta=0.5, epsilon=0.005, rounds=400, evaluate_every=10
+            Centralized(averaged=averaged),
+            rows(*counts),
+            batch=1,
+            eta=0.5,
+            epsilon=0.005,
+            rounds=400,
+            evaluate_every=10,
         )
     )
     risk = found.network["risk"]
     assert risk[-1] < 0.2
     alive = risk[found.network["round"] > 60]
     assert alive.max() < risk[found.network["round"] <= 60][-1] + 0.05
-    assert found.nodes["samples"][-1] == sum(rows) // 4
+    assert found.nodes["samples"][-1] == sum(counts) // 4
 
 
 def test_nodes_that_run_dry_are_counted():
-    found = simulate(experiment(Consensus(0.3), Rows((30, 12, 20, 30)), rounds=50, evaluate_every=1))
+    found = simulate(experiment(Consensus(0.3), rows(30, 12, 20, 30), rounds=50, evaluate_every=1))
     np.testing.assert_array_equal(found.network["learning"], [4] * 4 + [3] * 3 + [2] * 3)
     assert found.summary["used_up"] == {"first": 4, "last": 10}
     assert simulate(experiment(Consensus(0.3), rounds=2)).summary["used_up"] is None

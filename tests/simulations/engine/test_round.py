@@ -17,6 +17,7 @@ from kernelswarm.simulations.engine.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.naive_network import NaiveNode, squared_loss_round
+from tests.helpers.same_bits import engine_after
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
@@ -41,14 +42,6 @@ def experiment(protocol, *, batch=2, loss=None, stream=None, budget=0.0, graph=G
     )
 
 
-def engine_after(description, rounds, blocks=None):
-    """Run an experiment's agents for some rounds, in one block or several."""
-    plans = open_network(description).plans
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(rounds)
-    return engine
-
-
 def test_what_travels_between_blocks_holds_as_many_scalars():
     pair = nx.path_graph(2)
     plans = open_network(
@@ -67,7 +60,7 @@ def test_what_travels_between_blocks_holds_as_many_scalars():
 @pytest.mark.parametrize("averaged", [True, False])
 def test_centralized_steps_are_the_formula_s(averaged, step):
     description = experiment(Centralized(step, averaged=averaged), batch=2)
-    engine = engine_after(description, 5)
+    engine = engine_after(description, rounds=5)
     node = NaiveNode(KERNEL, 1, 1, [])
     sources = open_network(description).source.nodes
     for _ in range(5):
