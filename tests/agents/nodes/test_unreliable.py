@@ -204,10 +204,3 @@ def test_each_node_covers_what_is_asked_whatever_links_do(known: Conditions, mov
         assert before[0, BANDED] >= 8.0 / 0.03
         moved = (after[0, OFFSET] - before[0, OFFSET]) / (OWN_GAIN * 0.03)
         assert abs(moved - ((banded - inside) - 0.1 * banded)) < 1e-6
-
-
-def test_late_messages_hold_no_node_to_the_past() -> None:
-    """Twenty rounds late, scores that shrink: where age does not count, the first 300 rounds cover .93."""
-    shrinking = (1.0 + 5.0 * np.exp(-np.arange(300) / 50.0)).reshape(-1, 1, 1)
-    found = [bands_after(normal(8, 300, seed=seed) * shrinking, conditions(0.0, Constant(20))) for seed in range(4)]
-    assert np.mean([conformal_band.coverage(band) for pool in found for band in pool.bands]) < 0.92

@@ -66,15 +66,6 @@ def test_rounding_does_not_say_whether_a_lesson_is_learned_again():
     assert curvatures[0].tolist() == [1.0] * 5 + [0.0] and not taught[:, 2].any()
 
 
-@pytest.mark.parametrize(("ratio", "overstated"), [(4.0, 1.0), (6.0, 1.0), (2.0, 1.125), (1.5, 1.375**2 / 1.5)])
-def test_at_a_point_four_never_overstates_whatever_errors_have_in_common(ratio, overstated):
-    """The errors e_i and e_j, of the variances 1 and v, may depend on each other in any way."""
-    v = np.linspace(1e-9, 1.0 / ratio, 20001)
-    share = 1.0 - ratio * v  # of f_j - f_i that node i takes over
-    worst = ((1.0 - share) + share * np.sqrt(v)) ** 2  # where the errors are multiples of each other
-    assert (worst / (ratio * v)).max() == pytest.approx(max(overstated, worst[-1] / (ratio * v[-1])), rel=1e-6)
-
-
 def test_points_that_lean_on_each_other_can_be_overstated():
     """A function of n + 1 numbers of which a teacher knows each to within 1: see docs/decisions/0055."""
     n, ratio, lean = 40, 4.0, 0.2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ import pytest
 from kernelswarm.agents.nodes import passes
 from kernelswarm.graphs.adjacency import Adjacency, spanning_tree
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.data.contract import HeldOut, Source
-from kernelswarm.simulations.data.finite import FiniteSource
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import resume, run, simulate
+from tests.helpers.ending import Ending
 from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, assert_the_same_tables
 
 PATH = nx.relabel_nodes(nx.path_graph(4), {0: 2, 1: 3, 2: 5, 3: 9})
@@ -80,21 +78,9 @@ def test_a_node_learns_from_all_samples_in_the_order_in_which_they_arrive(
     assert result.network["messages"][-1] == ROUNDS * 2 * graph.number_of_edges()
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Finite data, of which the first node has most."""
-
-    def open(self, nodes: int, seed: int, held_out: int, locations: np.ndarray | None) -> Source:
-        counts, random = [30] + [6] * (nodes - 1), np.random.default_rng(seed)
-        test = HeldOut(np.zeros((1, 1)), np.zeros((1, 1)))
-        return Source(
-            1, 1, None, [FiniteSource(*random.uniform(size=(2, n, 1)), test, 1) for n in counts], lengths=counts
-        )
-
-
 def test_each_sample_goes_once_over_each_edge_of_a_tree() -> None:
     """Of a ring all edges but one; samples drawn in round t go over the edges h hops away in round t + h."""
-    result = simulate(replace(described(graph=RING, rounds=100), stream=Rows()))
+    result = simulate(described(graph=RING, rounds=100, stream=Ending((30, *[6] * 5), "sine_regression")))
     tree = nx.Graph(spanning_tree(Adjacency.of(RING)).edges.tolist())
     assert tree.number_of_edges() == 5 and result.summary["rounds"] == 15
     hops = nx.single_source_shortest_path_length(tree, 0).values()
