@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable
 
 import networkx as nx
-import numpy as np
 import pytest
 
-from kernelswarm.graphs.adjacency import Adjacency, Graph
+from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.elementary import BalancedTree, Barbell, Caveman, Complete, Grid, Path, Ring, Star, Torus
 from kernelswarm.graphs.random_families import (
     ErdosRenyi,
@@ -20,11 +19,7 @@ from kernelswarm.graphs.random_families import (
     connecting_radius,
 )
 from kernelswarm.graphs.topology import Topology
-
-
-def build(topology: Topology, seed: int = 0) -> Graph:
-    return Adjacency.of(topology.build(np.random.default_rng(seed))).graph
-
+from tests.graphs.test_topologies import build
 
 # --- drawing again until connected
 

@@ -12,6 +12,7 @@ from kernelswarm import InputError, SimulationError, simulate
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import BatchLimits, LinkRecord, Neighborhood, Pull, nothing_of
 from kernelswarm.simulations.records.result import Result
+from tests.simulations.boundaries.test_mistaken_parts import mistaken
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,6 @@ class Errors:
 
     def next(self, state: float, order: int) -> Any:
         return state
-
-
-def mistaken(part: type[Any], **entries: Any) -> Any:
-    return dataclass(frozen=True)(type("Mistaken", (part,), entries))()
 
 
 def learned(protocol: Any = "consensus", links: Any = None, **learner: Any) -> Result:

@@ -70,6 +70,13 @@ def noted(folder: Path, driver: str, files: Path, more: str = "") -> Path:
     return folder / driver
 
 
+def killed(folder: Path, more: str = "") -> tuple[Path, Notes, Path]:
+    """Return the folder of a driver that was killed, the notes, and its own."""
+    files, notes = folder / "ray-killed", Notes(folder / "notes")
+    files.mkdir()
+    return files, notes, noted(notes.folder, f"{ended()}-123", files, more)
+
+
 def test_processes_are_known_by_the_folder_that_they_name_and_by_their_parents(start: Start, tmp_path: Path) -> None:
     ours, other = tmp_path / "ray-ours", tmp_path / "ray-other"
     parent, child = start(ours, str(ours), "parent")
@@ -99,9 +106,7 @@ def test_the_folder_of_a_killed_driver_does_not_come_again(start: Start, tmp_pat
 
 
 def test_what_cannot_be_removed_stays_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, notes = tmp_path / "ray-killed", Notes(tmp_path / "notes")
-    files.mkdir()
-    note = noted(notes.folder, f"{ended()}-123", files)
+    files, notes, note = killed(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("shutil.rmtree", lambda folder, ignore_errors: None)
         notes.clear_up()
@@ -111,18 +116,14 @@ def test_what_cannot_be_removed_stays_noted(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_number_that_has_come_again_is_another_process(tmp_path: Path) -> None:
-    files, notes = tmp_path / "ray-killed", Notes(tmp_path / "notes")
-    files.mkdir()
-    note = noted(notes.folder, f"{ended()}-123", files)
+    files, notes, note = killed(tmp_path)
     note.write_text(f"{os.getpid()}-123\n{files}\n")  # began at another time than this process
     notes.clear_up()
     assert not files.exists() and not note.exists()
 
 
 def test_the_folder_of_a_driver_in_another_container_stays(tmp_path: Path) -> None:
-    files, notes = tmp_path / "ray-elsewhere", Notes(tmp_path / "notes")
-    files.mkdir()
-    note = noted(notes.folder, f"{ended()}-123", files, "\npid:[1]")  # where this number may be a live driver's
+    files, notes, note = killed(tmp_path, "\npid:[1]")  # where this number may be a live driver's
     notes.clear_up()
     assert files.exists() and note.exists()
 

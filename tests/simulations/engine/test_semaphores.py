@@ -22,6 +22,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers import interrupts
+from tests.simulations.engine.test_orphans import ended
 from tests.simulations.engine.test_ray_failures import Watch, by_process, children, needs_proc
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory is no folder here")
@@ -202,9 +203,7 @@ def test_only_what_is_noted_and_dead_is_removed(tmp_path: Path, monkeypatch: pyt
     shared = tmp_path / "shm"
     shared.mkdir()
     monkeypatch.setattr(shared_memory, "SHARED_MEMORY", shared)
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    alive, dead = os.getpid(), ended.pid
+    alive, dead = os.getpid(), ended()
     for process in (alive, dead, dead + 10**7):
         (shared / f"sem.hdr{process}-1").touch()
         (shared / f"sem.obj{process}-2").touch()
@@ -226,13 +225,11 @@ def test_only_what_is_noted_and_dead_is_removed(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_files_of_one_that_was_killed_stay_while_a_process_of_its_ray_lives(tmp_path: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    files, folder = tmp_path / "files", tmp_path / "notes"
+    dead, files, folder = ended(), tmp_path / "files", tmp_path / "notes"
     (files / "r").mkdir(parents=True)
     folder.mkdir(mode=0o700)
-    note = folder / f"{ended.pid}-123"
-    for process, kept in ((os.getpid(), True), (ended.pid, False)):
+    note = folder / f"{dead}-123"
+    for process, kept in ((os.getpid(), True), (dead, False)):
         note.write_text(f"{process}\n{files}")
         Notes(folder).clear_up()
         assert files.exists() == note.exists() == kept
@@ -253,9 +250,8 @@ def test_notes_that_others_may_write_are_not_believed(tmp_path: Path, monkeypatc
     folder.mkdir()
     folder.chmod(0o777)
     monkeypatch.setattr(shared_memory, "SHARED_MEMORY", shared)
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    (shared / f"sem.hdr{ended.pid}-1").touch()
-    (folder / f"{ended.pid}-123").write_text(str(ended.pid))
+    dead = ended()
+    (shared / f"sem.hdr{dead}-1").touch()
+    (folder / f"{dead}-123").write_text(str(dead))
     Notes(folder).clear_up()
-    assert (shared / f"sem.hdr{ended.pid}-1").exists()
+    assert (shared / f"sem.hdr{dead}-1").exists()

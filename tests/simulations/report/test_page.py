@@ -30,16 +30,6 @@ EVIL = "</script><b>&amp;<!--"
 
 
 @pytest.fixture(scope="module")
-def result() -> Result:
-    return simulate(experiment(protocol={"name": "proximity"}))
-
-
-@pytest.fixture
-def folder(result: Result, tmp_path: Path) -> Path:
-    return run_folder.write(result, tmp_path / "run")
-
-
-@pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "draw_comparison", lambda comparison, folder, *how: [])  # a page has none of its figures

@@ -11,20 +11,8 @@ import pytest
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.report import page
-from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import Command, commands
 from tests.helpers.report_page import Page, page_of
-from tests.helpers.small_comparisons import experiment
-
-
-@pytest.fixture(scope="module")
-def result() -> Result:
-    return simulate(experiment(protocol={"name": "proximity"}))
-
-
-@pytest.fixture
-def folder(result: Result, tmp_path: Path) -> Path:
-    return run_folder.write(result, tmp_path / "run")
 
 
 @pytest.fixture
