@@ -81,12 +81,3 @@ def test_parts_of_different_sizes_have_noise_of_their_own() -> None:
         for right in (np.sign(values), np.abs(values)):
             found = np.corrcoef(left.T, right.T)[:2, 2]
             assert (np.abs(found) < 5.0 / np.sqrt(count)).all()
-
-
-@pytest.mark.parametrize("bits", [FEW_BITS + 1, 20, 32])
-def test_many_bits_are_as_exact_as_their_values_are_close(bits: int) -> None:
-    start = np.array([[-0.7, 0.3], [0.1, 0.0]])
-    found = _rounded(start, bits, 1, 2_000)
-    apart = 2.0 * 0.7 * 2.0 ** (1.0 / STEPS) / (2.0**bits - 1.0)
-    assert 0.1 * apart < np.abs(found - start).max() <= apart
-    assert (np.abs(found.mean(axis=0) - start) <= 5.0 * found.std(axis=0) / np.sqrt(2_000) + 1e-12).all()
