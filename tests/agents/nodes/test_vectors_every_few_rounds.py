@@ -16,7 +16,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.agents.nodes.test_vectors import RARE as PROTOCOLS
 from tests.helpers.link_mixes import GRAPH
-from tests.helpers.vector_network import ADJACENCY, NODES, Data, learned, metropolis
+from tests.helpers.vector_network import NODES, Data, learned, metropolis
 from tests.helpers.vector_network import described as small
 
 LEARNER = {
@@ -48,29 +48,6 @@ def test_diffusion_averages_in_every_kth_round(every: int) -> None:
         stepped = data.implicit(weights)
         weights = averaging @ stepped if now % every == 0 else stepped
     np.testing.assert_allclose(learned(tried), weights, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("every", [2, 5])
-def test_dkla_takes_a_step_of_admm_in_every_kth_round(every: int) -> None:
-    """On all samples until then: the formulas of the network, whose functions stay in the rounds between."""
-    rho, tried = 0.5, small({"name": "dkla", "penalty": 0.5, "every": every}, 23)
-    data, eye = Data(tried), np.eye(20)
-    laplacian = np.diag(ADJACENCY.sum(axis=0)) - ADJACENCY
-    weights, dual = np.zeros((2, len(NODES), 20))
-    gram, products = np.zeros((len(NODES), 20, 20)), np.zeros((len(NODES), 20))
-    for now in range(1, 24):
-        data.draw()
-        gram += [z.T @ z for z in data.zs]
-        products += [z.T @ y for z, y in zip(data.zs, data.ys, strict=True)]
-        if now % every:
-            continue
-        share, apart = 2.0 / (2 * now), rho * laplacian @ weights
-        near = 2.0 * rho * ADJACENCY.sum(axis=0)
-        dual = dual + apart
-        left = share * gram + (1e-3 + near)[:, None, None] * eye
-        right = share * products + near[:, None] * weights - apart - dual
-        weights = np.linalg.solve(left, right[..., None])[..., 0]
-    np.testing.assert_allclose(learned(tried), weights, rtol=1e-8, atol=1e-11)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
