@@ -13,7 +13,7 @@ import stat
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ import llvmlite
 import numba
 import numpy as np
 from llvmlite import binding
+from numba import types
 from numba.core import config
 
 from kernelswarm.inside_numba import has_files, keep_by, packed, parts_of, rebuilt
@@ -140,16 +141,29 @@ class KeptCode:
 
     def _place(self, sig: Any) -> str | None:
         """Return the name of the file for some types on this processor."""
-        types = repr(sig)
-        if " at 0x" in types:  # such as types of functions: they have other names in the next process
+        signature = repr((sig, *_tuples(getattr(sig, "args", sig))))
+        if " at 0x" in signature:  # such as types of functions: they have other names in the next process
             return None
         line = self._function.__code__.co_firstlineno if "<" in self._function.__qualname__ else 0
         cells = _held(self._function)
         held = packed(cells) if cells else b""
         if held is None:
             return None
-        identity = repr((types, _processor(), line)).encode() + held
+        identity = repr((signature, _processor(), line)).encode() + held
         return f"{self._name}-{hashlib.sha256(identity).hexdigest()[:20]}{SUFFIX}"
+
+
+def _tuples(of: Iterable[Any]) -> Iterator[tuple[object, ...]]:
+    """Yield the module, the name and the fields of each named tuple among types, which are all written alike.
+
+    Two modules may have named tuples of one name, such as the states of two pages of numpy.
+    """
+    for kind in of:
+        if isinstance(kind, types.BaseNamedTuple):
+            tuple_class = kind.instance_class
+            yield tuple_class.__module__, tuple_class.__qualname__, tuple_class._fields
+        if isinstance(kind, types.BaseTuple):
+            yield from _tuples(kind)
 
 
 APART = "@"

@@ -383,3 +383,43 @@ def added(factor, other=None):
         return float(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
 
     assert [found(3), found(5), found(3, 5), found(5, 3)] == [3.0, 5.0, 35.0, 53.0]
+
+
+TUPLES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pkg.caller import first, turned
+import one, other
+for name in sys.argv[2:]:
+    state = {"one": one, "other": other}[name].State(1.0, 2.0)
+    print(first(state), type(turned(state)) is type(state))
+"""
+
+
+def test_functions_of_named_tuples_of_one_name_do_not_run_for_each_other(tmp_path):
+    # As the states of two pages of numpy in two files: numba writes both types alike.
+    code = """
+@compiled
+def first(state):
+    return state.first
+
+@compiled
+def turned(state):
+    return state
+"""
+    package(tmp_path, "", "x", caller=code)
+    for name, fields in (("one", "first, second"), ("other", "second, first")):
+        text = "from typing import NamedTuple\n\nclass State(NamedTuple):\n" + "".join(
+            f"    {field}: float\n" for field in fields.split(", ")
+        )
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("NUMBA_CACHE_DIR", None)
+
+    def found(*names):
+        command = [sys.executable, "-c", TUPLES, str(tmp_path), *names]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.split()
+
+    assert [found("one"), found("other")] == [["1.0", "True"], ["2.0", "True"]]
+    assert found("one", "other") == ["1.0", "True", "2.0", "True"]
+    assert found("other", "one") == ["2.0", "True", "1.0", "True"]
