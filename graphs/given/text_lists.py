@@ -321,7 +321,7 @@ def kind_of(lines: Sequence[Line]) -> str:
     if _header(lines) is not None:
         return EDGES
     even = len({len(row) for row in rows if len(row) > 1}) == 1
-    if not _could_be_adjacency(rows):
+    if not _could_be_adjacency(rows, even):
         if even or not any(INTEGER.fullmatch(row[2]) for row in wide):
             return EDGES
     elif {field for row in rows for field in row} <= {row[0] for row in rows}:  # each node has a line
@@ -337,11 +337,16 @@ def kind_of(lines: Sequence[Line]) -> str:
     )
 
 
-def _could_be_adjacency(rows: Sequence[list[str]]) -> bool:
-    """Return whether each line may be a node and its neighbours: every node once, and no neighbour twice."""
+def _could_be_adjacency(rows: Sequence[list[str]], even: bool) -> bool:
+    """Return whether each line may be a node and its neighbours: every node once, and no neighbour twice.
+
+    Where all lines are ``even``, numbers beside names stand for a column, such as a weight.
+    """
     first = [row[0] for row in rows]
     if len(set(first)) < len(first) or any(len(set(row)) < len(row) for row in rows):
         return False
+    if not even or {field for row in rows for field in row} <= set(first):
+        return True  # no columns, or each node has a line: also one called 12 among names
     numbers = INTEGER.fullmatch(first[0]) is not None
     return all((INTEGER.fullmatch(field) is not None) == numbers for row in rows for field in row)
 
