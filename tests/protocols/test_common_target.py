@@ -10,8 +10,9 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant as ConstantStep
 from kernelswarm.protocols.coupling import step_damping
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.protocols.tolerances import Adaptive
+from kernelswarm.protocols.tolerances import Adaptive, Constant
 from kernelswarm.simulations.data.curves import SineRegression
+from kernelswarm.simulations.data.sensor_field import SensorField
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -87,3 +88,21 @@ def test_the_example_draws_another_function_for_each_seed_and_says_it_in_its_own
     assert first.truth(0, points, 0) == first.truth(9, points, 0) != second.truth(0, points, 0)
     targets = np.concatenate([node.draw(200)[1] for node in first.nodes])
     assert targets.mean() == pytest.approx(0.0, abs=0.01) and targets.std() == pytest.approx(1.0, abs=0.01)
+
+
+def test_dual_variables_of_given_tolerances_grow_as_published():
+    rule = Proximity(gamma=Constant(0.1), delta=0.0)
+    links = rule.init(neighborhood(2))
+    for round in range(1, 101):
+        links = rule.advance(links, np.array([0.5, 0.1]), None, 0.5, round)
+    np.testing.assert_allclose(links.duals, [100 * 0.5 * 0.4, 0.0])
+
+
+def test_learned_tolerances_keep_the_published_step_within_its_stability_rule():
+    # eta (l'' + 2 sum_j mu_ij) is at most 0.3 * 2 + 1; with a tolerance of 0 the same noise stops the run.
+    rule = Proximity(gamma=Adaptive(), delta=0.0, form="one_sided", step="explicit")
+    learner = Polk(kernel=Gaussian(0.2), step_size=ConstantStep(0.3), budget=Epsilon(0.01))
+    description = Experiment(
+        topology=nx.star_graph(3), stream=SensorField(noise=3.0), learner=learner, protocol=rule, rounds=300
+    )
+    assert simulate(description).summary["status"] == "done"

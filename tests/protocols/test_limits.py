@@ -118,3 +118,18 @@ def test_the_own_part_is_that_of_the_rule(rate, coupling, samples):
         if coupling == 0.0 or samples < 18:
             assert found == 1.0 or rate * 0.7 * max(curvature, 1.0) > 1.0
     assert step_damping(20.0, 1.0, 1.0, 2.0, 1e6, 0, 10**6) * 40.0 == pytest.approx(OWN_STEP)
+
+
+@pytest.mark.parametrize("form", ["symmetric", "one_sided"])
+def test_a_small_penalty_is_the_published_gradient(form):
+    # Below its limit a pair's pull is not shortened at all: what the penalty adds to a step is linear in it.
+    def increment(penalty):
+        found = []
+        for strength in (penalty, 0.0):
+            block = block_of(GRAPHS["grid"], strength, form, 1, 1e-3, "sine_regression")
+            before = drawn(block, np.random.default_rng(6))
+            found.append(stepped(block, before) - before)
+        return found[0] - found[1]
+
+    # The own part of the step changes with the penalty by the order of eta squared.
+    np.testing.assert_allclose(increment(2.0), 2.0 * increment(1.0), atol=1e-2 * np.abs(increment(2.0)).max())

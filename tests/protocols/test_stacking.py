@@ -203,3 +203,10 @@ def test_copies_with_the_same_points_answer_with_these_once() -> None:
         assert not np.shares_memory(mixture.points, agent.ensemble[0].function.points)
     polk = stacked(experiment())[0]  # dictionaries of their own stay side by side
     assert polk.function.order == sum(copy.function.order for copy in polk.ensemble) > 6
+
+
+def test_links_that_do_nothing_and_clocks_that_never_rest_have_the_bits_of_none():
+    still = {"links": {"on_missing": "repeat", "damping": 0.5}, "clock": {"name": "bernoulli", "probability": 1.0}}
+    plain, here = (simulate(experiment(**tables)) for tables in ({}, still))
+    assert here.summary["digest"] == plain.summary["digest"]
+    assert here.final["scalars_sent"] == plain.final["scalars_sent"]

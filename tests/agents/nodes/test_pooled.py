@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.nodes import conformal_band
-from kernelswarm.agents.nodes.conformal_band import BANDED, SCALE
+from kernelswarm.agents.nodes.conformal_band import BANDED, OFFSET, OWN_GAIN, SCALE
 from kernelswarm.agents.nodes.pooled_bands import PooledBands, PoolMember
 from kernelswarm.arrays import Array, Integers
 
@@ -119,3 +119,22 @@ def test_who_has_no_samples_has_its_neighbours_band() -> None:
     assert pool.bands[0, 0, BANDED] == 0.0 and off(pool)[0] < 0.05
     scales = pool.bands[:, 0, SCALE]
     assert 0.95 < scales[0] / scales[1:].mean() < 1.05
+
+
+def test_a_nodes_own_coverage_follows_from_its_offset_whatever_comes() -> None:
+    """One node has heavy tails, one has bounded noise, and all move: each holds its own level."""
+    random, rounds = np.random.default_rng(1), 6000
+    shapes = [random.standard_t(2, size=rounds), random.uniform(-1, 1, size=rounds), *random.normal(size=(4, rounds))]
+    targets = np.stack(shapes)[:, :, np.newaxis, np.newaxis] * np.exp(np.sin(np.arange(rounds) / 300.0)).reshape(
+        -1, 1, 1
+    )
+    pool = bands_after(ring(6), targets)
+    coverage = np.array([conformal_band.coverage(band) for band in pool.bands])
+    assert (np.abs(coverage - 0.9) < 0.01).all()
+    gains = np.clip(8.0 / np.arange(1, rounds), 0.03, 0.3)
+    early = int(np.argmax(gains == 0.03))
+    first = bands_after(ring(6), targets[:, : early + 1])
+    for before, after in zip(first.bands, pool.bands, strict=True):
+        inside, banded = (float(after[0, column] - before[0, column]) for column in (conformal_band.INSIDE, BANDED))
+        moved = (after[0, OFFSET] - before[0, OFFSET]) / (OWN_GAIN * 0.03)
+        assert abs(moved - ((banded - inside) - 0.1 * banded)) < 1e-6

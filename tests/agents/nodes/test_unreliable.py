@@ -10,7 +10,7 @@ import pytest
 
 from kernelswarm.agents.nodes import conformal_band
 from kernelswarm.agents.nodes.conformal_band import BANDED, INSIDE, OFFSET, OWN_GAIN
-from kernelswarm.agents.nodes.pooled_bands import PoolMember, UnreliablePooledBands
+from kernelswarm.agents.nodes.pooled_bands import PooledBands, PoolMember, UnreliablePooledBands
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.arrivals import Between, Constant, EdgeFacts, Geometric, Uniform
@@ -204,3 +204,22 @@ def test_each_node_covers_what_is_asked_whatever_links_do(known: Conditions, mov
         assert before[0, BANDED] >= 8.0 / 0.03
         moved = (after[0, OFFSET] - before[0, OFFSET]) / (OWN_GAIN * 0.03)
         assert abs(moved - ((banded - inside) - 0.1 * banded)) < 1e-6
+
+
+def test_late_messages_hold_no_node_to_the_past() -> None:
+    """Twenty rounds late, scores that shrink: where age does not count, the first 300 rounds cover .93."""
+    shrinking = (1.0 + 5.0 * np.exp(-np.arange(300) / 50.0)).reshape(-1, 1, 1)
+    found = [bands_after(normal(8, 300, seed=seed) * shrinking, conditions(0.0, Constant(20))) for seed in range(4)]
+    assert np.mean([conformal_band.coverage(band) for pool in found for band in pool.bands]) < 0.92
+
+
+def test_pooling_still_gains_where_half_of_the_messages_are_lost() -> None:
+    def off(pool: PooledBands) -> float:
+        radii = np.array([conformal_band.radii(band)[0] for band in pool.bands])
+        return float(np.mean([abs(math.erf(radius / math.sqrt(2.0)) - 0.9) for radius in radii]))
+
+    runs = [normal(8, 300, seed=seed) for seed in range(6)]
+    own, half, whole = (
+        np.mean([off(bands_after(targets, conditions(loss))) for targets in runs]) for loss in (1.0, 0.5, 1e-12)
+    )
+    assert whole < 0.7 * own and half < 0.8 * own

@@ -1,11 +1,13 @@
 """What cannot converge is refused before it starts or stopped with the node, the round and the key to lower."""
 
+import pickle
 from dataclasses import dataclass
 
 import networkx as nx
 import pytest
 
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.nodes.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols import tolerances
@@ -119,3 +121,8 @@ def test_exploding_values_are_caught_where_no_rule_applies():
         SimulationError, match=r"diverged in round \d+: its values reached .* lower learner.step_size = 0.5"
     ):
         simulate(experiment(Isolated("explicit"), step_size=0.5, kernel=Polynomial(degree=3, scale=4.0)))
+
+
+def test_divergence_survives_the_way_between_processes():
+    error = DivergenceError(3, 17, "its values reached 1e9", "lower learner.step_size = 2")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -159,3 +160,20 @@ def test_replay_gives_nothing_more_away_of_a_sample():
     ]
     assert accounts[0] == accounts[1]
     assert "exposed" not in str(accounts[0])
+
+
+def test_values_walk_the_graph():
+    """What the first node of a path knows reaches the last, which never receives its samples."""
+    errors = {}
+    for replay in (0, 2):
+        experiment = described(
+            {"name": "consensus", "penalty": 10.0, "replay": replay},
+            rounds=400,
+            topology=nx.path_graph(6),
+            stream={"name": "sine_regression", "noise": 0.1, "split": "patches", "overlap": 0.3},
+            learner={"name": "newton", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
+        )
+        last = engine_after(experiment).blocks[0].agents[-1].function
+        x = np.linspace(0.0, 0.2, 50)[:, None]  # four hops away
+        errors[replay] = float(np.mean((last.values(x)[:, 0] - (2 * x + 3 * np.sin(6 * x))[:, 0]) ** 2))
+    assert errors[2] < errors[0] / 8
