@@ -7,6 +7,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas
+import polars
 import pyarrow
 import pytest
 
@@ -58,7 +60,6 @@ def names_and_points(data: Any, target: str = "y") -> tuple[tuple[str, ...], Any
 
 
 def test_columns_of_pandas_are_what_they_stand_for() -> None:
-    pandas = pytest.importorskip("pandas", reason="an extra of its users")
     frame, words, full = pandas.DataFrame({"x": X, "y": Y}), ["a", "b", "c"] * (COUNT // 3), np.arange(COUNT) % 2.0
     months, cut = pandas.period_range("2020-01", periods=COUNT, freq="M"), pandas.cut(frame["x"], 3)
     for column, same, names in (
@@ -77,7 +78,6 @@ def test_columns_of_pandas_are_what_they_stand_for() -> None:
 
 
 def test_columns_of_polars_are_what_they_stand_for() -> None:
-    polars = pytest.importorskip("polars", reason="an extra of its users")
     frame, words = polars.DataFrame({"x": X, "y": Y}), ["a", "b", "c"] * (COUNT // 3)
     for series, names in (
         (polars.Series(words, dtype=polars.Categorical), ("x", "c=a", "c=b", "c=c")),

@@ -8,9 +8,9 @@ import networkx as nx
 import numpy as np
 import pyarrow
 import pytest
+from pandas import DataFrame
 
 from kernelswarm import InputError, build_experiment, compare, simulate
-from tests.helpers.frames import Frame
 
 RANDOM = np.random.default_rng(7)
 NAMES = ("ben", "amy", "cid")
@@ -82,23 +82,7 @@ def test_a_family_without_a_size_has_the_nodes_of_the_data(family: Any) -> None:
     assert build_experiment(topology=family, data=(X, Y), **KEYS).topology.nodes == 20  # type: ignore[union-attr]
 
 
-class Levels:
-    """What pandas has of an index with names."""
-
-    names = ("node", "time")
-
-
-class Indexed(Frame):
-    """A frame whose index holds the nodes and the times."""
-
-    def __init__(self) -> None:
-        super().__init__(frame(X, Y))
-        self.index = Levels()  # type: ignore[assignment]
-
-    def reset_index(self, level: list[str]) -> Frame:
-        assert level == ["node"]  # the times, which nobody asks for, are no inputs
-        return Frame(frame(X, Y, node=NODE))
-
-
 def test_a_level_of_an_index_that_is_asked_for_is_a_column() -> None:
-    assert digest(Indexed(), target="y", node="node") == digest(frame(X, Y, node=NODE), target="y", node="node")
+    # The times, which are not asked for, are no inputs.
+    indexed = DataFrame({**frame(X, Y, node=NODE), "time": np.arange(len(Y))}).set_index(["node", "time"])
+    assert digest(indexed, target="y", node="node") == digest(frame(X, Y, node=NODE), target="y", node="node")

@@ -8,12 +8,13 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import polars
 import pytest
+from pandas import DataFrame, Series
 
 from kernelswarm import Experiment, InputError, build_experiment, compare, read_run, resume, run, simulate
 from kernelswarm.simulations.data.file import File
 from kernelswarm.simulations.data.in_memory import from_python
-from tests.helpers.frames import Frame, Index, Series
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.uniform(size=(160, 2))
@@ -62,27 +63,26 @@ def rows_of(data: Any) -> list[Any]:
 
 
 def test_a_frame_beside_a_series_keeps_their_names() -> None:
-    held, keys = from_python((Frame({"a": X[:, 0], 7: X[:, 1]}), Series("price", Y), OWNERS))
+    held, keys = from_python((DataFrame({"a": X[:, 0], 7: X[:, 1]}), Series(Y, name="price"), OWNERS))
     rows, _ = File("", **keys).holding(held).read()
     assert rows.columns == ("a", "7") and rows.target_columns == ("price",)
 
 
 def test_rows_of_one_index_belong_together_whatever_their_order() -> None:
-    index, turned = Index(range(3, 163)), np.random.default_rng(0).permutation(160)
-    other = Index([label + 3 for label in turned.tolist()])
-    frame, target = Frame({"a": X[:, 0], "b": X[:, 1]}, index), Series("y", Y[turned], other)
-    owners = Series("node", OWNERS[turned], other)
+    index, turned = range(3, 163), np.random.default_rng(0).permutation(160)
+    frame, target = DataFrame({"a": X[:, 0], "b": X[:, 1]}, index), Series(Y[turned], turned + 3, name="y")
+    owners = Series(OWNERS[turned], turned + 3, name="node")
     expected = rows_of((X, Y, OWNERS))
     assert rows_of((frame, target, owners)) == expected
     assert rows_of({"a": frame["a"], "b": X[:, 1], "y": target, "node": owners}) == expected
-    assert rows_of((frame, Series("y", Y), OWNERS)) == expected  # without an index, as polars has none
-    assert rows_of((X, Series("y", Y, index), owners)) == expected
+    assert rows_of((frame, polars.Series("y", Y), OWNERS)) == expected  # without an index
+    assert rows_of((X, Series(Y, index, name="y"), owners)) == expected
     for labels, message in (
         (range(160), "160 labels and 160, of which only the former has 160: give both the same labels, each once"),
         ([*range(3, 162), 3], "160 labels and 160, of which only the former has 162"),
         ([*range(3, 163), 3], "160 labels and 161, some of which occur more than once"),
     ):
-        spoiled = Series("y", np.resize(Y, len(labels)), Index(labels))
+        spoiled = Series(np.resize(Y, len(labels)), list(labels), name="y")
         with pytest.raises(InputError, match=f'data: the indices of "a" and "y" differ, {message}'):
             digest(data=(frame, spoiled))
     with pytest.raises(InputError, match='test: the indices of "a" and "y" differ'):

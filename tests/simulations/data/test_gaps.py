@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pandas import DataFrame
 from pyarrow import parquet
 
 from kernelswarm.arrays import AnyArray
@@ -18,7 +19,6 @@ from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.array_files import OpenML
 from kernelswarm.simulations.data.contract import Source
 from kernelswarm.simulations.data.in_memory import from_python
-from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
 """Rows are known by their numbers, which are therefore taken as they stand."""
@@ -83,7 +83,7 @@ def in_memory(_: Path, **keys: Any) -> Source:
 
 
 def in_a_frame(_: Path, **keys: Any) -> Source:
-    return held(Frame(columns()), **keys)
+    return held(DataFrame(columns()), **keys)
 
 
 def as_objects(_: Path, **keys: Any) -> Source:

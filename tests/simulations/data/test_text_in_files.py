@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pandas import Categorical, DataFrame
 from pyarrow import parquet
 
-from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.data import file
 from kernelswarm.simulations.data.contract import Source
@@ -21,7 +21,6 @@ from kernelswarm.simulations.data.in_memory import from_python, read_held
 from kernelswarm.simulations.experiment.data_template import write_for
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
 """Rows are known by their numbers, which are therefore taken as they stand."""
@@ -226,7 +225,7 @@ def test_numbers_that_stand_for_categories_are_words_unless_they_have_an_order(t
     columns = {"x": X, "code": np.array([30, 10, 20] * 4), "y": X / 2}
     table = with_categories(columns, "code", ordered)
     parquet.write_table(table, tmp_path / "t.parquet")
-    marked = from_python(Marked(columns, "code", ordered))[0]
+    marked = from_python(DataFrame(columns | {"code": Categorical(columns["code"], ordered=ordered)}))[0]
     marked.write(tmp_path)
     kept = read_held(tmp_path, "rows.parquet")
     held = [File("").holding(one) for one in (from_python(table)[0], marked, kept)]
@@ -239,28 +238,6 @@ def test_numbers_that_stand_for_categories_are_words_unless_they_have_an_order(t
         for used in ({"features": ("x",)}, {"features": ("x",), "node_column": "code"}):
             changed = replace(stream, **used) if stream.held is None else replace(stream, **used).holding(stream.held)
             assert changed.open(3, 0, 9, None).inputs == 1
-
-
-@dataclass
-class Categorical:
-    """The type of a column of categories of pandas."""
-
-    categories: AnyArray
-    ordered: bool
-
-
-class Marked(Frame):
-    """A frame of pandas with a column of categories."""
-
-    def __init__(self, columns: dict[str, Any], of: str, ordered: bool) -> None:
-        super().__init__(columns)
-        self._of, self._type = of, Categorical(np.unique(columns[of]), ordered)
-
-    def __getitem__(self, name: Any) -> Any:
-        found = super().__getitem__(name)
-        if name == self._of:
-            found.dtype = self._type  # type: ignore[attr-defined]
-        return found
 
 
 @pytest.mark.parametrize(

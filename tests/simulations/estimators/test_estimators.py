@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pandas import DataFrame, Series
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -22,7 +23,6 @@ from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRe
 from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
 from kernelswarm.simulations.records.run_folder import load
 from tests.helpers.checkout import ROOT
-from tests.helpers.frames import Index
 
 
 def sine(samples: int = 300, seed: int = 0) -> tuple[Array, Array]:
@@ -311,28 +311,16 @@ def test_the_example_of_the_documentation_runs(tmp_path: Path, monkeypatch: pyte
     assert {entry.name for entry in tmp_path.iterdir()} == {"moons.npz", "moons.png"}
 
 
-class Indexed(np.ndarray[Any, Any]):
-    """An array with an index, as a frame or a series of pandas is one to scikit-learn."""
-
-    index: Index
-
-
-def indexed(values: AnyArray, labels: list[int]) -> Indexed:
-    found = values.view(Indexed)
-    found.index = Index(labels)
-    return found
-
-
 @pytest.mark.parametrize("estimator", [PolkRegressor(random_state=0), KernelClassifier(random_state=0)])
 def test_targets_whose_index_is_in_another_order_are_paired_by_position_with_a_warning(estimator: Any) -> None:
     x, y = sectors(3) if isinstance(estimator, KernelClassifier) else sine()
     forwards, backwards = list(range(300)), list(range(300))[::-1]
     expected = clone(estimator).fit(x, y).predict(x)
     with pytest.warns(UserWarning, match=r"indices of the same labels in different orders.*give y\.loc\[X\.index\]"):
-        found = clone(estimator).fit(indexed(x, forwards), indexed(y, backwards))
+        found = clone(estimator).fit(DataFrame(x, forwards), Series(y, backwards))
     np.testing.assert_array_equal(found.predict(x), expected)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        clone(estimator).fit(indexed(x, backwards), indexed(y, backwards))
-        clone(estimator).fit(indexed(x, forwards), indexed(y, [label + 1 for label in forwards]))
-        clone(estimator).fit(indexed(x, forwards), y)
+        clone(estimator).fit(DataFrame(x, backwards), Series(y, backwards))
+        clone(estimator).fit(DataFrame(x, forwards), Series(y, [label + 1 for label in forwards]))
+        clone(estimator).fit(DataFrame(x, forwards), y)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow
 import pytest
 from matplotlib.figure import Figure
+from pandas import DataFrame
 
 from kernelswarm import (
     IncrementalClassifier,
@@ -24,7 +25,6 @@ from kernelswarm import (
     simulate,
 )
 from kernelswarm.simulations.records.model import Model
-from tests.helpers.frames import Frame
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.uniform(size=(200, 2))
@@ -40,7 +40,7 @@ KEYS: dict[str, Any] = {
 }
 FRAMES: list[Callable[[dict[str, Any]], Any]] = [
     dict,
-    Frame,
+    DataFrame,
     pyarrow.table,
     lambda columns: pyarrow.RecordBatch.from_pydict({name: list(values) for name, values in columns.items()}),
     lambda columns: [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
@@ -93,7 +93,7 @@ def test_a_missing_column_is_named_with_the_nearest_that_is_there(trained: dict[
         with pytest.raises(
             ValueError, match=r"no columns warmth, depth\. They have 0, 1, and need warmth, depth, in any"
         ):
-            model.predict(Frame({0: X[:, 0], 1: X[:, 1]}))
+            model.predict(DataFrame({0: X[:, 0], 1: X[:, 1]}))
         with pytest.raises(ValueError, match=r'row 1 has no "depth" .rows count from 0.: every row needs'):
             model.predict([{"warmth": 0.1, "depth": 0.2}, {"warmth": 0.1}])
 
@@ -110,7 +110,7 @@ def test_probabilities_and_pictures_take_frames_too() -> None:
     result = simulate(data={**COLUMNS, "y": labels}, **{**KEYS, "learner": {**KEYS["learner"], "loss": "logistic"}})
     model = result.model(0)
     np.testing.assert_array_equal(model.predict_proba(TURNED), model.predict_proba(X))
-    np.testing.assert_array_equal(model.predict(Frame(TURNED)), model.predict(X))
+    np.testing.assert_array_equal(model.predict(DataFrame(TURNED)), model.predict(X))
     drawn = [Figure().subplots() for _ in range(2)]
     for axes, points in zip(drawn, (X, TURNED), strict=True):
         plot_model(model, axes, points, labels)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pandas import DataFrame
 
 from kernelswarm import load_model, resume, run, save_model, simulate
 from kernelswarm.arrays import AnyArray
 from kernelswarm.simulations.core.data_description import CodedColumn, Coding
 from kernelswarm.simulations.records.model import Model
-from tests.helpers.frames import Frame
 
 RANDOM = np.random.default_rng(5)
 ROWS = 120
@@ -62,7 +62,7 @@ def test_models_take_raw_frames_of_every_kind(folder: Path) -> None:
     objects = np.array([WHEN.astype(object), COLUMNS["wind"], typed["load"], COLUMNS["warmth"]], dtype=object).T
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
     for model in models(folder):
-        for points in (COLUMNS, turned, typed, Frame(turned), Frame(typed), objects, objects.tolist(), rows):
+        for points in (COLUMNS, turned, typed, DataFrame(turned), DataFrame(typed), objects, objects.tolist(), rows):
             np.testing.assert_array_equal(model.predict(points), expected(folder))
         table = pa.table({name: pa.array(values, from_pandas=True) for name, values in typed.items()})
         np.testing.assert_array_equal(model.predict(table), expected(folder))
