@@ -13,21 +13,13 @@ from kernelswarm.agents.arithmetic.abi import KERNEL, kernel_at
 from kernelswarm.agents.arithmetic.subspace_updates import coordinates
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import Expansion, spanning
-from kernelswarm.agents.functions.kernel_sum import combine_into
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
-from kernelswarm.agents.learners.linear_in_features import (
-    COUNT,
-    FIRST,
-    CompiledLinear,
-    FeatureState,
-    LinearInFeatures,
-    step,
-)
+from kernelswarm.agents.learners.linear_in_features import CompiledFeatures, FeatureState, LinearInFeatures
 from kernelswarm.agents.learners.nystroem import INDEPENDENT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.plain_parts import kernel_form, kernel_rows
 from kernelswarm.agents.parts.sample import Sample, spaced
-from kernelswarm.arrays import Array, Integers
+from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import address
 from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.ranges import Range
@@ -137,9 +129,9 @@ class SharedNystroem(LinearInFeatures):
         return LandmarkFunction(self.kernel, *(arrays[name] for name in names))
 
     @property
-    def compiled(self) -> "CompiledLandmarks":
+    def compiled(self) -> CompiledFeatures:
         """Functions and numbers of the learner for compiled rounds."""
-        return CompiledLandmarks(self)
+        return CompiledFeatures(self, features_of, numbers_of)
 
 
 @lru_cache(maxsize=16)
@@ -155,48 +147,24 @@ def _landmarks(kernel: Kernel, points: tuple[tuple[float, ...], ...]) -> tuple[A
     return found, basis
 
 
-KERNEL_NUMBERS = FIRST
-"""Index of the number of kernel numbers, which follow it; then come the landmarks (M, p) and U' (M, M)."""
+OWN = 3
+"""The numbers before the kernel's: the address of its function, how many it has, and M."""
 
 
 @cached_njit
-def evaluate(
-    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
-) -> None:
-    """Compute the features of points and the values of f."""
-    count, inputs, size = int(numbers[COUNT]), points.shape[1], len(points)
-    first = KERNEL_NUMBERS + 1
-    landmarks = first + int(numbers[KERNEL_NUMBERS])
-    cross = np.empty((size, count))
-    kernel_numbers = line(numbers, first, int(numbers[KERNEL_NUMBERS]))
-    kernel_at(tools[0])(kernel_numbers, points, table(numbers, landmarks, count, inputs), cross)
-    coordinates(cross, table(numbers, landmarks + count * inputs, count, count), count, rows)
-    combine_into(rows, table(storage, 0, count, values.shape[1]), count, values)
+def features_of(numbers: Array, points: Array, rows: Array) -> None:
+    """Fill in ``U k_D`` of points; behind the kernel's numbers are the landmarks (M, p) and U' (M, M)."""
+    size, count, inputs = int(numbers[1]), int(numbers[2]), points.shape[1]
+    landmarks = OWN + size
+    cross, found = np.empty((len(points), count)), np.empty((len(points), count))
+    kernel_at(int(numbers[0]))(line(numbers, OWN, size), points, table(numbers, landmarks, count, inputs), cross)
+    coordinates(cross, table(numbers, landmarks + count * inputs, count, count), count, found)
+    rows[:, :count] = found
 
 
-class CompiledLandmarks(CompiledLinear):
-    """Functions and numbers of the learner for compiled rounds.
-
-    Parameters
-    ----------
-    learner : SharedNystroem
-        The learner.
-    """
-
-    evaluate = staticmethod(evaluate)
-    gradient = None
-    step = staticmethod(step)
-
-    def __init__(self, learner: Any) -> None:
-        super().__init__(learner)
-        self.tools = (address(kernel_form(learner.kernel).cross, KERNEL),)
-
-    def features(self, state: Any) -> int:
-        """Return the number of features; the state consists of their weights alone."""
-        return len(state.function.coefficients)
-
-    def numbers(self, state: Any) -> Array:
-        """Return the numbers of the learner, the kernel and the landmarks."""
-        function, kernel = state.function, kernel_form(self._learner.kernel).numbers
-        own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
-        return np.concatenate([own, [len(kernel)], kernel, function.points.reshape(-1), function.basis.reshape(-1)])
+def numbers_of(state: FeatureState) -> Array:
+    """Return the numbers of :func:`features_of`."""
+    function: Any = state.function
+    kernel = kernel_form(function.kernel)
+    own = float(address(kernel.cross, KERNEL)), float(len(kernel.numbers)), float(function.order)
+    return np.concatenate([own, kernel.numbers, function.points.reshape(-1), function.basis.reshape(-1)])
