@@ -95,7 +95,7 @@ class NumpyVectors(Vectors):
     def __init_subclass__(cls) -> None:
         """Give each class with a page its own property ``compiled``."""
         if "page" in vars(cls):
-            cls.compiled = property(_compiled)  # type: ignore[attr-defined]
+            cls.compiled = property(compiled_page)  # type: ignore[attr-defined]
 
     @property
     def keys(self) -> tuple[float, ...]:
@@ -147,7 +147,7 @@ def _copied(state: Any) -> Any:
     return type(state)(*(np.array(each, order="C") if isinstance(each, np.ndarray) else each for each in state))
 
 
-def _compiled(rule: NumpyVectors) -> CompiledParameterRule:
+def compiled_page(rule: NumpyVectors) -> CompiledParameterRule:
     """Return the page's functions and numbers for compiled rounds.
 
     Raises

@@ -9,52 +9,47 @@ that its sender has sent so far, so that the next message that arrives compensat
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.compiled import handed_over, hands_over
-from kernelswarm.protocols.contract import Neighborhood, SendsVectors, Step, strengths_of
+from kernelswarm.protocols.contract import Neighborhood, Step, strengths_of
 from kernelswarm.protocols.core.addresses import NONE, address
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.core.compiling import cached_njit
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
 from kernelswarm.protocols.parameters.contract import (
     PHASE,
     AnyRule,
-    CompiledParameterRule,
-    CompiledPhase,
-    ParameterRule,
     PhaseArguments,
     Received,
-    Samples,
+    packed,
     phase_at,
     place_of,
 )
+from kernelswarm.protocols.parameters.neighbours import Tolerant
+from kernelswarm.protocols.parameters.numpy_vectors import NumpyVectors, Page, Seen, compiled_page
 
 LONG_LOOPS = True
 
-CLOCK, AGE = 0, 1
-"""Offsets of the numbers after the sum in a message: the sender's clock, and the largest age known to the sender."""
+CLOCK, AGE = -2, -1
+"""Indices of the last numbers of a message: the sender's clock, and the largest age known to the sender."""
 
-ADAPT_START, ADAPT, RECEIVE_START, RECEIVE, ROUNDS, OWN = range(6)
-"""Indices among the numbers: the addresses of the protocol's functions, H, and the first of the protocol's numbers."""
+KNOWN, SENT, DUAL, PENALTY = range(4)
+"""Indices in ``places``: the length of the protocol's state, and where its vector, its dual and rho begin in it."""
 
-KNOWN, SIZE, WIDTH, SENT, DUAL, PENALTY, DEGREE = range(7)
-"""Indices in ``places``: the lengths of the protocol's state, of the dual and of the message; the indices of message,
-dual and rho in that state; the number of neighbours."""
-PLACES = 7
+ROUNDS, ADAPT, RECEIVE, OWN = range(4)
+"""Indices among the keys: H, the addresses of the protocol's phases, and the first of the protocol's numbers."""
 
 
-@runtime_checkable
-class DualRule(ParameterRule, Protocol):
-    """A protocol whose state has a ``dual``, of the shape of the weights that it sends first, and a ``penalty`` rho."""
+class Counted(NamedTuple):
+    """A node's state."""
 
-    @property
-    def tolerant(self) -> bool:
-        """Whether the dual is computed from sums if links lose messages or deliver them late."""
-        ...
+    weights: Annotated[Array, "LC"]  # of the protocol
+    message: Annotated[Array, "n"]  # see `Sums`
+    places: Annotated[Array, "4"]
+    memory: Annotated[Array, "E"]  # the protocol's state, and the other arrays of `Sums`
 
 
 class Sums(NamedTuple):
@@ -63,31 +58,123 @@ class Sums(NamedTuple):
     own: Array  # (H, n) sums of the weights sent up to each of the last H rounds: round t at t modulo H
     message: Array  # the protocol's vector, the newest sum (n,), its round t, and the largest message age in the
     # network that is known to this node
-    vectors: Array  # (deg, .) the newest vector of each neighbour
-    apart: Array  # (deg, n) the own sum minus the neighbour's in the round of that vector
-    received: Array  # (deg,) the round of that vector, 0 before the first
-    places: Array  # (PLACES,) lengths and indices in the state's vector
-
-    @property
-    def clock(self) -> float:
-        """The round of the newest own sum."""
-        return float(self.message[CLOCK - 2])
-
-    @property
-    def age(self) -> float:
-        """The largest message age in the network that is known to this node."""
-        return float(self.message[AGE - 2])
+    newest: Array  # (deg, .) the newest message of each neighbour, zeros before the first
+    apart: Array  # (deg, n) the own sum minus the neighbour's in the round of that message
 
 
-class Counted(NamedTuple):
-    """A node's state: the protocol's own state, and the sums."""
+@cached_njit
+def parts_of(keys: tuple[float, ...], state: Counted) -> tuple[Array, Sums]:
+    """Return the protocol's state as a vector, and the sums."""
+    size, length, rounds, memory = state.weights.size, len(state.message), int(keys[ROUNDS]), state.memory
+    first = int(state.places[KNOWN])
+    own = memory[first : first + rounds * size].reshape(rounds, size)
+    others = first + rounds * size
+    degree = (len(memory) - others) // (length + size)
+    apart = others + degree * length
+    newest = memory[others:apart].reshape(degree, length)
+    return memory[:first], Sums(own, state.message, newest, memory[apart:].reshape(degree, size))
 
-    known: Any
-    sums: Sums
+
+@cached_njit
+def advance(sums: Sums, clock: float) -> None:
+    """Advance to a later round, with the weights of the message in all rounds until then."""
+    (kept, size), message = sums.own.shape, sums.message
+    weights, total = message[:size], message[-size - 2 : CLOCK]
+    first, last = int(message[CLOCK]), int(clock)
+    for round in range(max(first + 1, last - kept + 1), last + 1):
+        sums.own[round % kept] = total + (round - first) * weights
+    total[:] = sums.own[last % kept]
+    message[CLOCK] = clock
+
+
+@cached_njit
+def compare(sums: Sums, received: Received) -> None:
+    """Update the clock, the differences of sums and the largest age from the messages that have arrived."""
+    own, message, newest, apart = sums
+    arrived, (kept, size) = received.vectors, own.shape
+    total, totals = message[-size - 2 : CLOCK], arrived[:, -size - 2 : CLOCK]
+    new = (received.counts > 0.0) & (arrived[:, CLOCK] > newest[:, CLOCK])
+    times = np.where(new, arrived[:, CLOCK], 0.0)
+    if len(times) and times.max() > message[CLOCK]:
+        latest, begins = np.argmax(times), not np.any(newest[:, CLOCK])
+        advance(sums, times[latest])
+        if begins:  # take over the neighbour's sum, since the own sum lacks all earlier rounds
+            missing = totals[latest] - total
+            total += missing
+            own += missing
+    clock, age = message[CLOCK], message[AGE]
+    for j in range(len(times)):
+        if new[j]:
+            age = max(age, arrived[j, AGE])
+            if clock - times[j] < kept:
+                newest[j] = arrived[j]
+                apart[j] = own[int(times[j]) % kept] - totals[j]
+        if newest[j, CLOCK] > 0.0:
+            age = max(age, min(clock - newest[j, CLOCK], float(kept)))
+    message[AGE] = 2.0 ** math.ceil(math.log2(1.0 + age)) - 1.0
+
+
+@cached_njit
+def dual_of(sums: Sums, rho: float) -> Array:
+    """Return the dual (n,) from the sums, without the newest difference, which the protocol adds itself."""
+    size, message = sums.own.shape[1], sums.message
+    difference, pull = np.zeros(size), np.zeros(size)
+    for j in range(len(sums.newest)):
+        if sums.newest[j, CLOCK] > 0.0:
+            difference += sums.apart[j]
+            pull += message[:size] - sums.newest[j, :size]
+    dual: Array = rho / (1.0 + 2.0 * message[AGE]) * difference - rho * pull
+    return dual
+
+
+@cached_njit
+def let(phase: float, keys: tuple[float, ...], state: Counted, received: Received, samples: Seen) -> None:
+    """Change the protocol's state by one of its phases."""
+    known, moved = parts_of(keys, state)[0], samples.stepped if len(samples.stepped) else state.weights
+    phase_at(int(phase))(
+        PhaseArguments(
+            np.array(keys)[OWN:],
+            known,
+            received.last_sent,
+            received.vectors,
+            received.counts,
+            samples.eta,
+            moved.reshape(-1),
+            samples.lambdas,
+            samples.features,
+            samples.targets,
+            samples.batch_size,
+        )
+    )
+    state.weights.reshape(-1)[:] = known[: state.weights.size]
+
+
+def add_up(keys: tuple[float, ...], state: Counted, samples: Seen) -> Counted:
+    """Let the protocol adapt to the samples, and add the weights to be sent to the sum."""
+    known, sums = parts_of(keys, state)
+    width, sent, nothing = len(state.message) - state.weights.size - 2, int(state.places[SENT]), np.zeros(0)
+    if keys[ADAPT] != NONE:
+        let(keys[ADAPT], keys, state, Received(nothing, np.zeros((0, width)), nothing), samples)
+    state.message[:width] = known[sent : sent + width]
+    advance(sums, state.message[CLOCK] + 1.0)
+    return state
+
+
+def follow(keys: tuple[float, ...], state: Counted, received: Received, samples: Seen) -> Counted:
+    """Compute the dual from the sums, and let the protocol step with that dual."""
+    known, sums = parts_of(keys, state)
+    size, dual = state.weights.size, int(state.places[DUAL])
+    width = len(state.message) - size - 2
+    compare(sums, received)
+    known[dual : dual + size] = dual_of(sums, known[int(state.places[PENALTY])])
+    there = np.where(sums.newest[:, CLOCK] > 0.0, 1.0, 0.0)
+    # The weights as sent, since the own sum may have advanced to a later round with the same weights.
+    let(keys[RECEIVE], keys, state, Received(state.message[:width], sums.newest[:, :width].copy(), there), samples)
+    return state
 
 
 @dataclass(frozen=True)
-class SummedDuals(SendsVectors):
+class SummedDuals(NumpyVectors):
     """A protocol of ADMM whose dual variables come from sums of weights.
 
     With the weights theta and the sums ``S_i(t) = theta_i(1) + ... + theta_i(t)`` of the weights that node i has sent,
@@ -107,27 +194,27 @@ class SummedDuals(SendsVectors):
 
     Parameters
     ----------
-    rule : DualRule
+    rule : Tolerant
         The protocol.
     rounds : int
         H, the number of rounds for which a node keeps its own sums, at least 1: older messages are not used.
     """
 
-    rule: DualRule
+    rule: Tolerant
     rounds: int
 
     @property
-    def step(self) -> Step:
+    def step(self) -> Step:  # type: ignore[override]
         """The step of the protocol."""
         return self.rule.step
 
     @property
-    def quadratic(self) -> bool:
+    def quadratic(self) -> bool:  # type: ignore[override]
         """Whether the protocol needs the squared loss."""
         return self.rule.quadratic
 
     @property
-    def mixes(self) -> bool:
+    def mixes(self) -> bool:  # type: ignore[override]
         """Whether the protocol mixes several kernels."""
         return self.rule.mixes
 
@@ -136,60 +223,27 @@ class SummedDuals(SendsVectors):
         """The keys of the protocol that scale the coupling."""
         return strengths_of(self.rule)
 
-    def begin(self, neighborhood: Neighborhood, weights: Array) -> Counted:
-        """Return the protocol's first state, and sums of 0."""
-        known = self.rule.begin(neighborhood, weights)
-        sent, degree, size = self.rule.send(known), len(neighborhood.neighbors), known.dual.size
-        length, own = sum(int(np.size(field)) for field in known), np.zeros((self.rounds, size))
-        names = (handed_over(self.rule, "protocol").sent, "dual", "penalty") if hands_over(self.rule) else ()
-        starts = [place_of(known, name).start for name in names] or [0, 0, 0]
-        places = np.array([length, size, len(sent), *starts, degree], dtype=np.float64)
-        nothing = np.zeros((degree, len(sent))), np.zeros((degree, size)), np.zeros(degree)
-        return Counted(known, Sums(own, np.concatenate([sent, np.zeros(size + 2)]), *nothing, places))
-
-    def adapt(self, state: Counted, samples: Samples) -> Counted:
-        """Let the protocol adapt to the samples, and add the weights to be sent to the sum."""
-        known, sums = self.rule.adapt(state.known, samples), copied(state.sums)
-        width = sums.vectors.shape[1]
-        sums.message[:width] = self.rule.send(known)
-        advance(sums.own, sums.message, width, sums.clock + 1.0)
-        return Counted(known, sums)
-
-    def send(self, state: Counted) -> Array:
-        """Return the protocol's vector, the sum (n,), the clock and the largest age."""
-        return state.sums.message
-
-    def receive(self, state: Counted, received: Received, samples: Samples) -> Counted:
-        """Compute the dual from the sums, and let the protocol step with that dual."""
-        known, sums = state.known, copied(state.sums)
-        width, dual = sums.vectors.shape[1], np.empty(known.dual.size)
-        compare(*sums[:5], received.vectors, received.counts)
-        find_dual(*sums[1:5], known.penalty, dual)
-        known = known._replace(dual=dual.reshape(known.dual.shape))
-        there = (sums.received > 0.0).astype(np.float64)
-        # The weights as sent, since the own sum may have advanced to a later round with the same weights.
-        known = self.rule.receive(known, Received(sums.message[:width], sums.vectors, there), samples)
-        return Counted(known, sums)
-
-    def weights(self, state: Counted) -> Array:
-        """Return the weights of the node's function."""
-        return self.rule.weights(state.known)
+    @property
+    def page(self) -> Page:
+        """The protocol's functions, between those of the sums."""
+        return Page(Counted, "message", follow, add_up, self.rule.page.adapt_steps, self.rule.page.receive_steps)
 
     @property
-    def compiled(self) -> CompiledParameterRule:
-        """The protocol's functions and numbers for compiled rounds."""
-        rule: CompiledParameterRule = handed_over(self.rule, "protocol")
-        starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both(rule)]
-        ends = [NONE if phase is None else address(phase.finish, PHASE) for phase in both(rule)]
-        found = [starts[0], ends[0], starts[1], ends[1], self.rounds]
-        adapt = CompiledPhase(_adapt, None if starts[0] == NONE else _start_adapting)
-        receive = CompiledPhase(_receive, None if starts[1] == NONE else _start_receiving)
-        return CompiledParameterRule(receive, "message", np.concatenate([found, rule.numbers]), adapt)
+    def keys(self) -> tuple[float, ...]:
+        """H, the addresses of the protocol's phases, and its numbers."""
+        form = compiled_page(self.rule)
+        adapt, receive = (NONE if each is None else address(each.finish, PHASE) for each in (form.adapt, form.receive))
+        return float(self.rounds), float(adapt), float(receive), *self.rule.keys
 
-
-def both(rule: CompiledParameterRule) -> tuple[CompiledPhase | None, CompiledPhase]:
-    """Return the two phases of a protocol."""
-    return rule.adapt, rule.receive
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Counted:
+        """Return the protocol's first state, and sums of 0."""
+        rule: Any = self.rule
+        known, size = rule.begin(neighborhood, weights), weights.size
+        message, vector = np.concatenate([rule.send(known), np.zeros(size + 2)]), packed(known)
+        starts = [place_of(known, name).start for name in (rule.page.sent, "dual", "penalty")]
+        sums = np.zeros(self.rounds * size + len(neighborhood.neighbors) * (len(message) + size))
+        places = np.array([len(vector), *starts], dtype=np.float64)
+        return Counted(known.weights, message, places, np.concatenate([vector, sums]))
 
 
 def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRule:
@@ -208,184 +262,12 @@ def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRu
     steady, truthful : bool
         Whether all nodes and edges are present in all rounds, and whether no node has message faults.
     """
-    if not isinstance(rule, DualRule) or not rule.tolerant or (links.ideal and steady):
+    if not isinstance(rule, Tolerant) or not rule.tolerant or (links.ideal and steady):
         return rule
     exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip() and not links.trigger.threshold
-    if exact and truthful:
+    of_page = type(rule).adapt == NumpyVectors.adapt and type(rule).receive == NumpyVectors.receive
+    if exact and truthful and of_page:
         return SummedDuals(rule, links.max_age + 2)
     kept = replace(links, quantization=Quantization(), noise=Links().noise, clip=Clip(), trigger=Trigger())
     fragile: Any = rule if kept.ideal and steady else replace(cast(Any, rule), tolerant=False)
     return cast(AnyRule, fragile)
-
-
-def copied(sums: Sums) -> Sums:
-    return Sums(*(field.copy() for field in sums))
-
-
-@cached_njit
-def advance(own: Array, message: Array, width: int, clock: float) -> None:
-    """Advance to a later round, with the weights of the message in all rounds until then.
-
-    Parameters
-    ----------
-    own : Array
-        The sums of the last H rounds, (H, n), changed.
-    message : Array
-        The message; it begins with the weights (n,), and is changed after its first ``width`` numbers.
-    width : int
-        The length of the protocol's vector.
-    clock : float
-        The round.
-    """
-    kept, size = own.shape
-    first, last = int(message[width + size + CLOCK]), int(clock)
-    for round in range(max(first + 1, last - kept + 1), last + 1):
-        for k in range(size):
-            own[round % kept, k] = message[width + k] + (round - first) * message[k]
-    for k in range(size):
-        message[width + k] = own[last % kept, k]
-    message[width + size + CLOCK] = clock
-
-
-@cached_njit
-def compare(
-    own: Array,
-    message: Array,
-    vectors: Array,
-    apart: Array,
-    received: Array,
-    arrived: ReadOnly,
-    counts: ReadOnly,
-) -> None:
-    """Update the clock, the differences of sums and the largest age from the messages that have arrived.
-
-    Parameters
-    ----------
-    own, message, vectors, apart, received : Array
-        The fields of `Sums`, changed in place.
-    arrived, counts : Array
-        Messages (deg, .), and the weight of each, 0 without one (deg,).
-    """
-    (kept, size), (degree, width) = own.shape, vectors.shape
-    behind = width + size
-    latest, begins = -1, True
-    for j in range(degree):
-        begins = begins and received[j] == 0.0
-        new = counts[j] > 0.0 and arrived[j, behind + CLOCK] > received[j]
-        if new and (latest < 0 or arrived[j, behind + CLOCK] > arrived[latest, behind + CLOCK]):
-            latest = j
-    if latest >= 0 and arrived[latest, behind + CLOCK] > message[behind + CLOCK]:
-        advance(own, message, width, arrived[latest, behind + CLOCK])
-        if begins:  # take over the neighbour's sum, since the own sum lacks all earlier rounds
-            for k in range(size):
-                missing = arrived[latest, width + k] - message[width + k]
-                message[width + k] += missing
-                for h in range(kept):
-                    own[h, k] += missing
-    clock, age = message[behind + CLOCK], message[behind + AGE]
-    for j in range(degree):
-        time = arrived[j, behind + CLOCK]
-        if counts[j] > 0.0 and time > received[j]:
-            age = max(age, arrived[j, behind + AGE])
-            if clock - time < kept:
-                received[j] = time
-                for k in range(width):
-                    vectors[j, k] = arrived[j, k]
-                for k in range(size):
-                    apart[j, k] = own[int(time) % kept, k] - arrived[j, width + k]
-        if received[j] > 0.0:
-            age = max(age, min(clock - received[j], float(kept)))
-    message[behind + AGE] = 2.0 ** math.ceil(math.log2(1.0 + age)) - 1.0
-
-
-@cached_njit
-def find_dual(
-    message: ReadOnly, vectors: ReadOnly, apart: ReadOnly, received: ReadOnly, rho: float, dual: Array
-) -> None:
-    """Fill in the dual (n,) from the sums, without the newest difference, which the protocol adds itself."""
-    size = len(dual)
-    share = rho / (1.0 + 2.0 * message[len(message) - 2 + AGE])
-    for k in range(size):
-        difference, pull = 0.0, 0.0
-        for j in range(len(received)):
-            if received[j] > 0.0:
-                difference += apart[j, k]
-                pull += message[k] - vectors[j, k]
-        dual[k] = share * difference - rho * pull
-
-
-# The vector of a node's state: the protocol's own state, the fields of the sums, and ``places``.
-
-
-@cached_njit
-def inner(given: PhaseArguments, last_sent: ReadOnly, vectors: ReadOnly, counts: ReadOnly) -> PhaseArguments:
-    """Return the arguments of a phase of the protocol, with the given vectors instead of the received ones."""
-    length = int(given.state[len(given.state) - PLACES + KNOWN])
-    return PhaseArguments(
-        given.numbers[OWN:],
-        given.state[:length],
-        last_sent,
-        vectors,
-        counts,
-        given.eta,
-        given.weights,
-        given.lambdas,
-        given.features,
-        given.targets,
-        given.batch_size,
-    )
-
-
-@cached_njit
-def _none(given: PhaseArguments) -> Array:
-    """Return an empty array of vectors with the length of the protocol's own vector."""
-    width = int(given.state[len(given.state) - PLACES + WIDTH])
-    return np.empty((0, width))
-
-
-@cached_njit
-def _start_adapting(given: PhaseArguments) -> None:
-    """Step from the protocol's own weights."""
-    phase_at(int(given.numbers[ADAPT_START]))(inner(given, given.last_sent, _none(given), given.counts))
-
-
-@cached_njit
-def _start_receiving(given: PhaseArguments) -> None:
-    """Step from the protocol's own weights."""
-    phase_at(int(given.numbers[RECEIVE_START]))(inner(given, given.last_sent, _none(given), given.counts))
-
-
-@cached_njit
-def _adapt(given: PhaseArguments) -> None:
-    """Let the protocol adapt to the samples, and add the weights to be sent to the sum."""
-    state = given.state
-    if int(given.numbers[ADAPT]) != NONE:
-        phase_at(int(given.numbers[ADAPT]))(inner(given, given.last_sent, _none(given), given.counts))
-    places = state[len(state) - PLACES :]
-    size, width, sent = int(places[SIZE]), int(places[WIDTH]), int(places[SENT])
-    begin, kept = int(places[KNOWN]), int(given.numbers[ROUNDS])
-    own, begin = state[begin : begin + kept * size].reshape(kept, size), begin + kept * size
-    message = state[begin : begin + width + size + 2]
-    for k in range(width):
-        message[k] = state[sent + k]
-    advance(own, message, width, message[width + size + CLOCK] + 1.0)
-
-
-@cached_njit
-def _receive(given: PhaseArguments) -> None:
-    """Compute the dual from the sums, and let the protocol step with that dual."""
-    state = given.state
-    places = state[len(state) - PLACES :]
-    size, width, degree, at = int(places[SIZE]), int(places[WIDTH]), int(places[DEGREE]), int(places[DUAL])
-    begin, kept = int(places[KNOWN]), int(given.numbers[ROUNDS])
-    own, begin = state[begin : begin + kept * size].reshape(kept, size), begin + kept * size
-    message, begin = state[begin : begin + width + size + 2], begin + width + size + 2
-    vectors, begin = state[begin : begin + degree * width].reshape(degree, width), begin + degree * width
-    apart, begin = state[begin : begin + degree * size].reshape(degree, size), begin + degree * size
-    received = state[begin : begin + degree]
-    compare(own, message, vectors, apart, received, given.vectors, given.counts)
-    find_dual(message, vectors, apart, received, state[int(places[PENALTY])], state[at : at + size])
-    there = np.zeros(degree)
-    for j in range(degree):
-        there[j] = 1.0 if received[j] > 0.0 else 0.0
-    phase_at(int(given.numbers[RECEIVE]))(inner(given, message[:width], vectors, there))

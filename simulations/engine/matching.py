@@ -25,7 +25,8 @@ from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import IDEAL, Clip, Links
 from kernelswarm.protocols.links.realization import Conditions
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
-from kernelswarm.protocols.parameters.summed_duals import DualRule, SummedDuals
+from kernelswarm.protocols.parameters.neighbours import Tolerant
+from kernelswarm.protocols.parameters.summed_duals import SummedDuals
 from kernelswarm.protocols.replay import certainty_of
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.core.errors import InputError, listed, shown
@@ -298,7 +299,7 @@ def refuse_silent(plan: AgentPlan) -> None:
     every, trigger = f"protocol.every = {conditions.every}", conditions.links.trigger.threshold
     if trigger:
         raise InputError(f"{every} and links.trigger.threshold = {trigger:g} both hold messages back: leave one out")
-    if isinstance(plan.rule, SummedDuals | DualRule) and not replace(conditions, every=1).ideal:
+    if isinstance(plan.rule, SummedDuals | Tolerant) and not replace(conditions, every=1).ideal:
         raise InputError(
             f"{every}: the duals of ADMM miss steps between messages that are rounds apart: leave out links, "
             "clock, topology.schedule and faults of messages, or set protocol.every = 1"

@@ -200,8 +200,8 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
         # Losses, delays and sleep are drawn in advance for all nodes.
         taken += rounds_ahead(nodes, received) * (nodes + (NUMBER + 1) * received)
     if isinstance(rule, SummedDuals):
-        sums = cast(Counted, plan.begin()).sums
-        taken += nodes * sums.own.nbytes + edges * NUMBER * (sums.vectors.shape[1] + sums.apart.shape[1] + 1)
+        begun = cast(Counted, plan.begin())
+        taken += NUMBER * begun.weights.size * (nodes * rule.rounds + edges) + edges * begun.message.nbytes
     what = f"messages of the last {slots:,} rounds, with the samples that they are about,"
     return Need("links.max_age", links.max_age, what, taken)
 
