@@ -23,6 +23,7 @@ from kernelswarm.agents.arithmetic.abi import (
     kernel_at,
     loss_derivatives_at,
 )
+from kernelswarm.agents.arithmetic.copying import copy_stretch
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum, is_zero
 from kernelswarm.agents.learners import calling
@@ -34,6 +35,7 @@ from kernelswarm.agents.learners.descent import (
     CompiledExpansion,
     DescentInSpace,
     LearnerState,
+    Weighing,
     check_step,
     kernel_numbers,
     own_numbers,
@@ -91,6 +93,11 @@ class At(NamedTuple):
     """Further numbers of the learner, (T,)."""
     kappa: Kappa
     """The kernel."""
+    weighing: Weighing
+    """What the weights are computed from, for a page that computes its own: gradients (N, C), rates, curvatures (N,)
+    and whether the step is implicit."""
+    sizes: Array
+    """All sizes of the step; the step size is the first."""
 
 
 @cached_njit
@@ -164,6 +171,7 @@ class NumpyLearner(DescentInSpace):
 
     ranges: ClassVar = STEP_RANGES
     State: ClassVar[Any] = Sum
+    Function: ClassVar[Any] = PageSum
     move: ClassVar[Any]
     slopes: ClassVar[Any] = None
     rests: ClassVar[bool] = False
@@ -203,7 +211,7 @@ class NumpyLearner(DescentInSpace):
     def init(self, inputs: int, outputs: int) -> LearnerState[Any]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         tuple(self.keys)  # refuses unresolved words before the first step
-        return LearnerState(PageSum(self.kernel, inputs, outputs, _parts(self.State)))
+        return LearnerState(self.Function(self.kernel, inputs, outputs, _parts(self.State)))
 
     def gradient(self, state: LearnerState[PageSum], own: Evaluated, targets: Array) -> Array:
         """Return the coefficients of the samples, (n, C)."""
@@ -275,8 +283,7 @@ def _reading(shapes: tuple[tuple[int, ...], ...]) -> Compiled:
         size = _length(columns, order, sizes)
         found = table(memory, free, _length(rows, order, sizes), size)
         for i in range(len(found)):
-            for k in range(size):
-                found[i, k] = storage[first + i * width + k]
+            copy_stretch(found, i * size, storage, first + i * width, size, size)
         behind, free = first + height * width, free + len(found) * size
         return (found, *rest(storage, behind, memory, free, order, capacity, sizes))
 
@@ -312,9 +319,9 @@ def _writing(shapes: tuple[tuple[int, ...], ...], place: int = 0) -> Compiled:
         wanted = _length(rows, order, sizes), _length(columns, order, sizes)
         if arrays[place].shape != wanted:
             raise ValueError(OTHER_SHAPE)
-        for i in range(arrays[place].shape[0]):
-            for k in range(arrays[place].shape[1]):
-                storage[first + i * width + k] = arrays[place][i, k]
+        (many, size), found = wanted, np.ascontiguousarray(arrays[place])
+        for i in range(many):
+            copy_stretch(storage, first + i * width, found, i * size, size, size)
         rest(storage, first + height * width, order, capacity, sizes, arrays)
 
     return write_matrix
@@ -338,7 +345,7 @@ def _copied(rows: ReadOnly, memory: Array, free: int, order: int) -> Array:
 @inline_always
 def _free(size: int, capacity: int, outputs: int) -> int:
     """Return the offset of free memory after the arguments of a step on ``size`` points."""
-    return 1 + size * (capacity + size + 2 * outputs)
+    return 1 + size * (capacity + size + 3 * outputs)
 
 
 @cached_njit
@@ -365,7 +372,7 @@ def _asked(given: GradientArguments) -> At:
     """Return the arguments of ``slopes``: those of a step without its gradients."""
     # Replayed points may follow the node's own samples.
     (size, outputs), inputs = given.values.shape, given.points.shape[1]
-    own, nothing = own_numbers(given.numbers), table(given.scratch, 0, 0, 0)
+    own, nothing, none = own_numbers(given.numbers), table(given.scratch, 0, 0, 0), line(given.scratch, 0, 0)
     lost = line(given.scratch, 0, 1)
     lost[0] = 0.0
     return At(
@@ -381,6 +388,8 @@ def _asked(given: GradientArguments) -> At:
         lost,
         line(own, KEYS + int(own[COUNT]), int(own[CONSTANTS])),
         Kappa(given.tools[CROSS], given.tools[DIAGONALS], kernel_numbers(given.numbers)),
+        Weighing(nothing, none, none, False),
+        line(given.sizes, 0, len(given.sizes)),
     )
 
 
@@ -390,9 +399,12 @@ def _at(given: StepArguments, asked: At, slopes: Array) -> At:
     size, outputs = given.gradients.shape
     points, first = table(given.points, 0, size, given.points.shape[1]), 1 + size * given.counts[CAPACITY]
     gram, pulls = table(given.scratch, first, size, size), table(given.scratch, first + size * size, size, outputs)
+    gradients = table(given.scratch, first + size * (size + outputs), size, outputs)
+    rates, stiffness = line(given.rates, 0, size), line(given.stiffness, 0, size)
     kernel_at(asked.kappa.cross)(asked.kappa.numbers, points, points, gram)
     for n in range(size):
         for c in range(outputs):
+            gradients[n, c] = given.gradients[n, c]
             pulls[n, c] = given.gradients[n, c] - (slopes[n, c] if n < len(slopes) else 0.0)
     weights = table(given.gradients, 0, size, outputs)
     weigh(gram, weights, given.rates, given.stiffness, given.implicit)
@@ -411,6 +423,8 @@ def _at(given: StepArguments, asked: At, slopes: Array) -> At:
         asked.lost,
         asked.constants,
         asked.kappa,
+        Weighing(gradients, rates, stiffness, given.implicit),
+        asked.sizes,
     )
 
 

@@ -3,172 +3,87 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, StepArguments, kernel_at
-from kernelswarm.agents.arithmetic.inverse_factor import Tables, append, split
-from kernelswarm.agents.arithmetic.views import table
-from kernelswarm.agents.functions.expansion import Expansion, tables
-from kernelswarm.agents.learners import calling
-from kernelswarm.agents.learners.descent import (
-    CAPACITY,
-    CROSS,
-    STEP_RANGES,
-    CompiledExpansion,
-    DescentInSpace,
-    LearnerState,
-    Weighing,
-    check_step,
-    kernel_numbers,
-    own_numbers,
-    weigh,
-)
-from kernelswarm.agents.parts.kernels import Gaussian, Kernel
-from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.arrays import Array, Integers
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit
+from kernelswarm.agents.arithmetic.inverse_factor import split
+from kernelswarm.agents.functions.kernel_sum import is_zero
+from kernelswarm.agents.learners.descent import weigh
+from kernelswarm.agents.learners.numpy_learner import At, NumpyLearner
+from kernelswarm.agents.learners.page_sums import bordered
+from kernelswarm.arrays import Array
 from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
-
-# The step of Nystroem features in compiled code: new landmarks enter, and all points are projected on their span.
 
 INDEPENDENT = 1e-6
 """The least fraction of kappa(x, x) that a new landmark must have outside the span of the earlier landmarks. With less,
 the landmarks' Gram matrix becomes so ill-conditioned that projections lose their digits. The neglected remainder is at
 most a thousandth of the norm of kappa(x, .)."""
 
-REGULARIZATION, LANDMARKS, RANK = range(3)
-"""Indices among the learner's own numbers."""
+
+class State(NamedTuple):
+    points: Array
+    weights: Array
+    factor: Annotated[Array, "MM"]  # U, lower triangular, U'U = inv(K), or its projection on eigenvectors
 
 
-class Landmarks(NamedTuple):
-    """The largest number of landmarks, and the number of eigenvectors to project on once all landmarks are chosen."""
-
-    most: int
-    rank: int
-
-
-@cached_njit
-def restrict(weights: Array, factor: Array, order: int, rank: int) -> None:
+def restrict(weights: Array, factor: Array, rank: int) -> tuple[Array, Array]:
     """Project f on the ``rank`` leading eigenvectors of K, and change U so that it projects on them from now on.
 
     The right singular vectors of U are the eigenvectors of U'U = inv(K); the leading eigenvectors of K belong to the
     smallest singular values. ``Q U`` with an orthogonal Q gives the same projection as U; the lower triangular one is
-    stored.
+    returned.
     """
-    _, values, vectors = np.linalg.svd(np.ascontiguousarray(factor[:order, :order]))
-    first, leading = order - rank, np.ascontiguousarray(vectors[order - rank :])
-    weights[:order] = leading.T @ (leading @ np.ascontiguousarray(weights[:order]))
+    _, values, vectors = np.linalg.svd(factor)
+    first, found = len(factor) - rank, np.zeros(factor.shape)
+    leading = np.ascontiguousarray(vectors[first:])
     _, triangle = np.linalg.qr((values[first:].reshape(-1, 1) * leading)[:, ::-1].copy())
-    factor[:order] = 0.0
-    factor[first:order, :order] = np.tril(triangle[::-1, ::-1], first)
+    found[first:] = np.tril(triangle[::-1, ::-1], first)
+    return leading.T @ (leading @ weights), found
 
 
-@cached_njit
-def project(
-    known: Tables,
-    order: int,
-    landmarks: Landmarks,
-    points: ReadOnly,  # (N, p)
-    rows: Array,  # (N, capacity), the kernel to the landmarks; columns of new landmarks are filled in
-    gram: Array,  # (N, N)
-    weighing: Weighing,
-    shrink: float,
-) -> tuple[int, float]:
-    """Scale the weights and add ``P sum_n w_n kappa(x_n, .)``, P the projection on the span of the landmarks.
+def move(keys: tuple[float, ...], state: State, at: At) -> State:
+    """Add ``P sum_n w_n kappa(x_n, .)``, P the projection on the span of the landmarks.
 
     While there are fewer than ``most`` landmarks, points with a nonzero gradient outside the span become landmarks
     first. Once all landmarks are chosen, f and later steps are projected on ``rank`` eigenvectors, if ``rank`` is
     smaller. The weights w are ``-rates g``. In the implicit step they are
     ``-rates inv(I + diag(stiffness) P K P diag(rates)) g``, with the Gram matrix P K P.
-
-    Returns
-    -------
-    tuple of int and float
-        The number of landmarks, and the norm of the projection error.
     """
-    weights, factor, w = known.weights, known.factor, weighing.gradients
-    size, outputs = w.shape
-    images, projections, place = np.empty((size, len(factor))), np.empty((size, len(factor))), np.full(size, -1)
-    weights[:order] *= shrink
-    for n in range(size):
-        if order == landmarks.most or not np.any(w[n] != 0.0):
+    most, rank = keys
+    points, weights, factor = state
+    w, rates, stiffness, implicit = at.weighing
+    rows, place, nothing = at.rows, np.full(len(w), -1), np.zeros((1, w.shape[1]))
+    for n in range(len(w)):
+        if len(points) == most or is_zero(w, n):
             continue
-        schur = split(factor, order, rows[n], gram[n, n], images[n], projections[n])
-        if schur > INDEPENDENT * gram[n, n]:
-            append(known, order, points[n], np.zeros(outputs), projections[n], schur)
-            rows[:, order] = gram[:, n]
-            place[n] = order
-            order += 1
-    for n in range(size):
-        split(factor, order, rows[n], gram[n, n], images[n], projections[n])
-    u, a = images[:, :order].copy(), projections[:, :order].copy()
-    weigh(u @ u.T if weighing.implicit else gram, w, weighing.rates, weighing.stiffness, weighing.implicit)
-    for n in range(size):
+        shares = np.empty(len(points))
+        left = split(factor, len(points), rows[n], at.gram[n, n], shares.copy(), shares)
+        if left > INDEPENDENT * at.gram[n, n]:
+            place[n] = len(points)
+            factor = bordered(factor, shares, left)
+            points, weights = np.concatenate((points, at.points[n : n + 1])), np.concatenate((weights, nothing))
+            rows = np.concatenate((rows, at.gram[:, n : n + 1]), axis=1)
+    images, projections = np.empty_like(rows), np.empty_like(rows)
+    for n in range(len(w)):
+        split(factor, len(points), rows[n], at.gram[n, n], images[n], projections[n])
+    weigh(images @ images.T if implicit else at.gram, w, rates, stiffness, implicit)
+    for n in range(len(w)):
         if place[n] >= 0:  # a landmark is its own projection
             weights[place[n]] += w[n]
             w[n] = 0.0
-    weights[:order] += a.T @ w
-    lost = np.sum(w * (gram @ w)) - np.sum((u.T @ w) ** 2)  # the error is at right angles to the projection
-    if landmarks.rank < landmarks.most <= order and factor[0, 0] != 0.0:
-        restrict(weights, factor, order, landmarks.rank)
-    return order, math.sqrt(max(lost, 0.0))
-
-
-@cached_njit
-def step(given: StepArguments) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.nystroem.Nystroem.step` does."""
-    counts, own = given.counts, own_numbers(given.numbers)
-    (size, outputs), inputs, capacity = given.gradients.shape, given.points.shape[1], counts[CAPACITY]
-    landmarks, points, gram = int(own[LANDMARKS]), table(given.points, 0, size, inputs), np.empty((size, size))
-    kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
-    counts[ORDER], error = project(
-        tables(given.storage, capacity, inputs, outputs),
-        counts[ORDER],
-        Landmarks(landmarks, int(own[RANK])),
-        points,
-        table(given.rows, 0, size, given.rows.shape[1]),
-        gram,
-        Weighing(table(given.gradients, 0, size, outputs), given.rates, given.stiffness, given.implicit),
-        1.0 - given.sizes[0] * own[REGULARIZATION],
-    )
-    counts[ROOM] = ALWAYS if landmarks <= capacity else capacity - counts[ORDER]
-    return error
-
-
-class CompiledNystroem(CompiledExpansion):
-    """Functions and numbers of Nystroem features for compiled rounds."""
-
-    step = staticmethod(step)
-
-    def __init__(self, learner: Any) -> None:
-        super().__init__(learner, [learner.regularization, float(learner.landmarks), float(learner.directions)])
-
-    def reserve(self, state: Any, points: int) -> int:
-        """Make room for landmarks that may still enter; returns the capacity."""
-        return super().reserve(state, min(points, self._left(state)))
-
-    def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return 1: a step allocates its own memory."""
-        return 1
-
-    def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers; the room is unlimited once all landmarks fit."""
-        counts = super().counts(state, capacity, points)
-        if self._left(state) <= counts[ROOM]:
-            counts[ROOM] = ALWAYS
-        return counts
-
-    def _left(self, state: Any) -> int:
-        return max(int(self._learner.landmarks) - int(state.function.order), 0)
+    weights += projections.T @ w
+    # The error is at right angles to the projection.
+    at.lost[0] = math.sqrt(max(np.sum(w * (at.gram @ w)) - np.sum((images.T @ w) ** 2), 0.0))
+    if rank < most <= len(points) and factor[0, 0] != 0.0:
+        weights, factor = restrict(weights, factor, int(rank))
+    return State(points, weights, factor)
 
 
 @dataclass(frozen=True)
-class Nystroem(DescentInSpace):
+class Nystroem(NumpyLearner):
     """Functional stochastic gradient descent in the span of the first points that arrive.
 
     The dictionary D consists permanently of the first ``landmarks`` points that have a nonzero gradient and are not
@@ -201,35 +116,21 @@ class Nystroem(DescentInSpace):
         the landmarks.
     """
 
-    loss: Loss = field(default=Squared(), metadata={"part": "loss"})
-    kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
-    step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
-    regularization: float = 1e-6
-    batch_size: int = 1
     landmarks: int = 50
     rank: int | Literal["all"] = "all"
 
-    ranges: ClassVar = STEP_RANGES | {"landmarks": Range("[1, inf)", "20 to 500 are usual")}
+    ranges: ClassVar = {"landmarks": Range("[1, inf)", "20 to 500 are usual")}
+    State: ClassVar = State
+    move: ClassVar = staticmethod(move)
 
     def __post_init__(self) -> None:
-        check_step(self)
+        super().__post_init__()
         if self.rank != "all" and not 1 <= self.rank <= self.landmarks:
             raise RefusedKey(
                 "rank", f'= {self.rank!r} must be "all", or from 1 to landmarks = {self.landmarks}: a fifth is usual'
             )
 
-    def init(self, inputs: int, outputs: int) -> LearnerState[Expansion]:
-        """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return LearnerState(Expansion(self.kernel, inputs, outputs))
-
-    step = calling.step
-
     @property
-    def directions(self) -> int:
-        """The rank as a number."""
-        return self.landmarks if self.rank == "all" else self.rank
-
-    @property
-    def compiled(self) -> CompiledNystroem:
-        """Functions and numbers of the learner for compiled rounds."""
-        return CompiledNystroem(self)
+    def keys(self) -> tuple[float, ...]:
+        """The number of landmarks, and the rank as a number."""
+        return float(self.landmarks), float(self.landmarks if self.rank == "all" else self.rank)
