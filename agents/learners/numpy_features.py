@@ -35,7 +35,9 @@ from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.core.addresses import Compiled, address, ready
 from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.protocols.core.pages import taking, where_refused, with_helpers
+from kernelswarm.protocols.core.fields import LETTERS, views
+from kernelswarm.protocols.core.pages import keeping, taking, where_refused, with_helpers
+from kernelswarm.protocols.parameters.contract import in_vector, packed
 
 # The counterpart of `numpy_learner`: there the dictionary grows; here the arrays of a state have fixed sizes.
 
@@ -134,7 +136,7 @@ class PageState(LearnerState[CosineFunction]):
     def __init__(self, function: CosineFunction, arrays: Any) -> None:
         super().__init__(function)
         self.arrays = arrays
-        self.move_to(np.concatenate([each.reshape(-1) for each in arrays]))
+        self.move_to(packed(arrays))
 
     def __getstate__(self) -> tuple[CosineFunction, Any, int]:
         """Return the contents for a copy, whose arrays must lie in its own vector."""
@@ -149,9 +151,7 @@ class PageState(LearnerState[CosineFunction]):
     def move_to(self, storage: Array) -> None:
         """Make the arrays views of a vector that already holds their numbers."""
         self.storage = storage
-        parts = np.split(storage, np.cumsum([each.size for each in self.arrays])[:-1])
-        shaped = [part.reshape(each.shape) for part, each in zip(parts, self.arrays, strict=True)]
-        self.arrays = type(self.arrays)(*shaped)
+        self.arrays = in_vector(self.arrays, storage)
         self.function.coefficients = self.arrays[0]
 
 
@@ -163,8 +163,8 @@ class NumpyFeatures(Descent):
     dimensions by letters, such as ``Annotated[Array, "EL"]``, and begin with the function's weights, "FC". ``init``
     returns the `PageState` of the initial arrays. ``move(keys, state, at)`` returns the next state; `At` describes the
     step. ``felt(keys, state, features)`` returns the change of f at each point for a weight of 1 at each point, (n, n).
-    For protocols that exchange weights, the subclass also defines ``placed(keys, state, weights)``, which returns the
-    state of the function with these weights, given as a vector.
+    ``move`` may fill the state's arrays in place. For protocols that exchange weights, the subclass also defines
+    ``placed(keys, state, weights)``, which returns the state of the function with these weights, given as a vector.
     """
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
@@ -272,16 +272,16 @@ def _letters(state: Any) -> tuple[list[tuple[int, ...]], list[str]]:
     hints = get_type_hints(state, include_extras=True)
     shapes = ["".join(getattr(hint, "__metadata__", ())) for hint in hints.values()]
     letters = sorted(set("".join(shapes)))
-    if not all(shapes) or shapes[0] != "FC":
+    if not all(shapes) or shapes[0] != "FC" or len(letters) > len(LETTERS):
         raise TypeError(
-            f"{state.__name__} has the dimensions {shapes}: say them by letters and digits, such as "
+            f"{state.__name__} has the dimensions {shapes}: say them by letters and digits, six at most, such as "
             'Annotated[Array, "EL"], and begin with the weights of the function, "FC"'
         )
     return [tuple(map(letters.index, shape)) for shape in shapes], letters
 
 
 def _lengths(arrays: Any) -> list[int]:
-    """Return the lengths of the dimensions of a state's arrays, in the order of their letters."""
+    """Return the lengths of the dimensions of a state's arrays, in the order of their letters, then zeros."""
     shapes, letters = _letters(type(arrays))
     found = [int(letter) if letter.isdigit() else 0 for letter in letters]
     for shape, array in zip(shapes, arrays, strict=True):
@@ -291,7 +291,7 @@ def _lengths(arrays: Any) -> list[int]:
                     f"{type(arrays).__name__} has {letters[place]} = {found[place]} in one array, {length} in another"
                 )
             found[place] = length
-    return found
+    return found + [0] * (len(LETTERS) - len(found))
 
 
 # A page in compiled rounds.
@@ -308,69 +308,6 @@ def evaluate(
     for n in range(rows.shape[0]):
         for k in range(rows.shape[1]):
             rows[n, k] *= numbers[UNIT]
-
-
-@cache
-def _shaping(places: tuple[int, ...]) -> Compiled:
-    """Return a function ``shape(lengths)`` that gives an array's shape as a tuple."""
-    if not places:
-
-        @cached_njit
-        def nothing(lengths: Array) -> tuple[()]:
-            return ()
-
-        return nothing
-    place, rest = places[0], _shaping(places[1:])
-
-    @cached_njit
-    def shape(lengths: Array) -> Any:
-        return (int(lengths[place]), *rest(lengths))
-
-    return shape
-
-
-def _reading(shapes: list[tuple[int, ...]]) -> Compiled:
-    """Return ``read(storage, first, lengths)``, copies of a state's arrays as a tuple."""
-    if not shapes:
-
-        @cached_njit
-        def nothing(storage: Array, first: int, lengths: Array) -> tuple[()]:
-            return ()
-
-        return nothing
-    shape_of, rest = _shaping(shapes[0]), _reading(shapes[1:])
-
-    @cached_njit
-    def read(storage: Array, first: int, lengths: Array) -> Any:
-        shape, size = shape_of(lengths), 1
-        for length in shape:
-            size *= length
-        return (line(storage, first, size).copy().reshape(shape), *rest(storage, first + size, lengths))
-
-    return read
-
-
-def _writing(count: int, place: int = 0) -> Compiled:
-    """Return ``write(storage, first, before, after)``, which stores the arrays of a state."""
-    if place == count:
-
-        @cached_njit
-        def nothing(storage: Array, first: int, before: Any, after: Any) -> None:
-            pass
-
-        return nothing
-    rest = _writing(count, place + 1)
-
-    @cached_njit
-    def write(storage: Array, first: int, before: Any, after: Any) -> None:
-        if after[place].shape != before[place].shape:
-            raise ValueError(OTHER_SHAPE)
-        numbers = np.ascontiguousarray(after[place]).reshape(-1)
-        for k in range(len(numbers)):
-            storage[first + k] = numbers[k]
-        rest(storage, first + len(numbers), before, after)
-
-    return write
 
 
 OTHER_SHAPE = "the page returned an array of another shape than that of its state"
@@ -437,21 +374,24 @@ def _page(page: tuple[Any, ...], state: Any, keys: int) -> _Page:
 def _around(page: Sequence[Any], state: Any, keys: int) -> list[Any]:
     """Return a page's step, inner and place functions with the signatures of compiled rounds."""
     move, felt, placed = page
-    shapes, letters = _letters(state)
-    read, write, take, count = _reading(shapes), _writing(len(shapes)), taking(keys, 0), len(letters)
+    shapes, _ = _letters(state)
+    layout = ",".join("".join(LETTERS[place] for place in shape) for shape in shapes)
+    keep, take = keeping(layout, OTHER_SHAPE), taking(keys, 0)
 
     @cached_njit
     def keys_and_state(numbers: Array, storage: Array) -> Any:
-        return take(line(numbers, FIRST, keys)), read(storage, 0, line(numbers, FIRST + keys, count))
+        n = line(numbers, FIRST + keys, len(LETTERS))
+        sizes = int(n[0]), int(n[1]), int(n[2]), int(n[3]), int(n[4]), int(n[5])
+        return take(line(numbers, FIRST, keys)), sizes, state(*views(storage, sizes, layout))
 
     @inline_always
     def all_of(numbers: Array) -> Array:  # gives numba the same type in all functions
         return line(numbers, 0, len(numbers))
 
     def step(given: StepArguments) -> float:
-        own, arrays = keys_and_state(all_of(given.numbers), all_of(given.storage))
-        before = state(*arrays)
-        write(all_of(given.storage), 0, arrays, move(own, before, _at(given)))
+        storage = all_of(given.storage)
+        own, sizes, before = keys_and_state(all_of(given.numbers), storage)
+        keep(storage, sizes, move(own, before, _at(given)))
         return 0.0
 
     def inner(
@@ -464,12 +404,12 @@ def _around(page: Sequence[Any], state: Any, keys: int) -> list[Any]:
         values: Array,
         gram: Array,
     ) -> None:
-        own, arrays = keys_and_state(all_of(numbers), all_of(storage))
-        gram[:] = felt(own, state(*arrays), copied(rows, int(numbers[COUNT])))
+        own, _, now = keys_and_state(all_of(numbers), all_of(storage))
+        gram[:] = felt(own, now, copied(rows, int(numbers[COUNT])))
 
     def place(numbers: Array, storage: Array, weights: Array) -> None:
-        own, arrays = keys_and_state(all_of(numbers), all_of(storage))
-        write(all_of(storage), 0, arrays, placed(own, state(*arrays), line(weights, 0, len(weights)).copy()))
+        own, sizes, before = keys_and_state(all_of(numbers), all_of(storage))
+        keep(all_of(storage), sizes, placed(own, before, line(weights, 0, len(weights)).copy()))
 
     return [step, inner, placed and place]
 

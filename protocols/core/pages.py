@@ -8,9 +8,12 @@ from numbers import Real
 from types import FunctionType
 from typing import Any, get_type_hints
 
+import numpy as np
+
 from kernelswarm.arrays import Array
 from kernelswarm.protocols.core.addresses import Compiled
 from kernelswarm.protocols.core.compiling import cached_njit
+from kernelswarm.protocols.core.fields import ENTANGLED, OTHER, fits, put
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -62,6 +65,25 @@ def taking(count: int, place: int = 1) -> Compiled:
         return (numbers[place], *rest(numbers))
 
     return take
+
+
+def keeping(layout: str, refusal: str) -> Compiled:
+    """Return ``keep(vector, sizes, arrays)``, which puts arrays into a vector; some may be parts of it."""
+
+    @cached_njit
+    def keep(vector: Array, sizes: Any, arrays: Any) -> None:
+        found = fits(vector, sizes, layout, arrays)
+        if found == OTHER:
+            raise ValueError(refusal)
+        if found == ENTANGLED:
+            apart = np.empty(len(vector))
+            put(apart, sizes, layout, arrays)
+            for k in range(len(vector)):
+                vector[k] = apart[k]
+        else:
+            put(vector, sizes, layout, arrays)
+
+    return keep
 
 
 def with_helpers(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,8 +12,8 @@ from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import Step
 from kernelswarm.protocols.core.addresses import Compiled, ready
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.protocols.core.fields import ENTANGLED, LETTERS, OTHER, fits, length, put, views
-from kernelswarm.protocols.core.pages import numbers_of, shapes_of, taking, where_refused, with_helpers
+from kernelswarm.protocols.core.fields import LETTERS, length, put, views
+from kernelswarm.protocols.core.pages import keeping, numbers_of, shapes_of, taking, where_refused, with_helpers
 from kernelswarm.protocols.parameters.contract import (
     PHASE,
     CompiledParameterRule,
@@ -240,7 +240,7 @@ def _measure(given: PhaseArguments, layout: str) -> tuple[int, int, int, int, in
 
 def _phase(state: Any, layout: str, take: Compiled, move: Compiled, receives: bool, steps: bool) -> Compiled:
     """Return the phase with the signature PHASE around a page's function."""
-    step, counted = "LC" if steps else "0C", receives and "d" in layout
+    step, counted, keep = "LC" if steps else "0C", receives and "d" in layout, keeping(layout, OTHER_SHAPE)
     if receives:
 
         @inline_always
@@ -260,17 +260,7 @@ def _phase(state: Any, layout: str, take: Compiled, move: Compiled, receives: bo
             raise ValueError(OTHER_LENGTH)
         (stepped,) = views(given.weights, sizes, step)
         samples = Seen(stepped, given.features, given.targets, given.lambdas, given.eta, given.batch_size)
-        after = moved(given, state(*views(vector, sizes, layout)), samples)
-        found = fits(vector, sizes, layout, after)
-        if found == OTHER:
-            raise ValueError(OTHER_SHAPE)
-        if found == ENTANGLED:
-            apart = np.empty(len(vector))
-            put(apart, sizes, layout, after)
-            for k in range(len(vector)):
-                vector[k] = apart[k]
-        else:
-            put(vector, sizes, layout, after)
+        keep(vector, sizes, moved(given, state(*views(vector, sizes, layout)), samples))
 
     return phase
 
