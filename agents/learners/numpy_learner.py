@@ -96,8 +96,6 @@ class At(NamedTuple):
     weighing: Weighing
     """What the weights are computed from, for a page that computes its own: gradients (N, C), rates, curvatures (N,)
     and whether the step is implicit."""
-    sizes: Array
-    """All sizes of the step; the step size is the first."""
 
 
 @cached_njit
@@ -171,7 +169,6 @@ class NumpyLearner(DescentInSpace):
 
     ranges: ClassVar = STEP_RANGES
     State: ClassVar[Any] = Sum
-    Function: ClassVar[Any] = PageSum
     move: ClassVar[Any]
     slopes: ClassVar[Any] = None
     rests: ClassVar[bool] = False
@@ -211,7 +208,7 @@ class NumpyLearner(DescentInSpace):
     def init(self, inputs: int, outputs: int) -> LearnerState[Any]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         tuple(self.keys)  # refuses unresolved words before the first step
-        return LearnerState(self.Function(self.kernel, inputs, outputs, _parts(self.State)))
+        return LearnerState(PageSum(self.kernel, inputs, outputs, _parts(self.State)))
 
     def gradient(self, state: LearnerState[PageSum], own: Evaluated, targets: Array) -> Array:
         """Return the coefficients of the samples, (n, C)."""
@@ -389,7 +386,6 @@ def _asked(given: GradientArguments) -> At:
         line(own, KEYS + int(own[COUNT]), int(own[CONSTANTS])),
         Kappa(given.tools[CROSS], given.tools[DIAGONALS], kernel_numbers(given.numbers)),
         Weighing(nothing, none, none, False),
-        line(given.sizes, 0, len(given.sizes)),
     )
 
 
@@ -424,7 +420,6 @@ def _at(given: StepArguments, asked: At, slopes: Array) -> At:
         asked.constants,
         asked.kappa,
         Weighing(gradients, rates, stiffness, given.implicit),
-        asked.sizes,
     )
 
 
