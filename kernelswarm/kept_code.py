@@ -160,10 +160,10 @@ def _tuples(of: Iterable[Any]) -> Iterator[tuple[object, ...]]:
     """
     for kind in of:
         if isinstance(kind, types.BaseNamedTuple):
-            tuple_class = kind.instance_class
+            tuple_class = vars(kind)["instance_class"]
             yield tuple_class.__module__, tuple_class.__qualname__, tuple_class._fields
         if isinstance(kind, types.BaseTuple):
-            yield from _tuples(kind)
+            yield from _tuples(iter(kind))  # type: ignore[call-overload]
 
 
 APART = "@"
