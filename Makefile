@@ -76,7 +76,7 @@ $(VENV)/installed: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/installed-dev: $(BIN)/python pyproject.toml constraints.txt
-	@echo "installing kernelswarm with its test tools into $(VENV): 320 MB to download, 1.2 GB on disk; about a minute once pip has them cached"
+	@echo "installing kernelswarm with its test tools into $(VENV): 380 MB to download, 1.5 GB on disk; about a minute once pip has them cached"
 	@$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/installed
 
