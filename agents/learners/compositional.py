@@ -47,14 +47,15 @@ from kernelswarm.refused_key import RefusedKey
 # base's numbers, and the addresses that it calls follow the base's addresses.
 
 
-STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND, TOOLS = range(6)
-"""Indices among the last `TOOLS` addresses: the step of the base, and the functions of the loss and the dispersion."""
+STEP, LOSS_VALUES, LOSS_DERIVATIVES, SLOPES, DESCEND = range(5)
+"""Indices among the addresses behind the base's: its step, and the functions of the loss and the dispersion."""
 
 BASE, LOSS, DISPERSION, OWN = range(4)
 """The parts of the numbers: those of the base, of the loss and of the dispersion, and the composition's own."""
 
-WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE = range(6)
-"""Indices among the composition's own numbers. `STRIDE` is the number of rows from a pair to the next."""
+WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, STRIDE, PLACE = range(7)
+"""Indices among the composition's own numbers. `STRIDE` is the number of rows from a pair to the next, and `PLACE` that
+of the base's addresses: nodes with other learners may have more, which follow."""
 
 RATE, THRESHOLD_STEP = PLANNED + 1, PLANNED + 2
 """Indices among the sizes of a step, after eta: beta, and the step size of a threshold."""
@@ -71,9 +72,9 @@ class Joined(NamedTuple):
 
 
 @inline_always
-def tool(tools: Integers, which: int) -> int:
+def tool(tools: Integers, numbers: Array, which: int) -> int:
     """Return one of the addresses."""
-    return int(tools[len(tools) - TOOLS + which])
+    return int(tools[int(part_of(numbers, OWN)[PLACE]) + which])
 
 
 @inline_always
@@ -146,13 +147,13 @@ def next_center(
     if math.isnan(center):
         return now
     if own[CENTERED] == 0.0:
-        descend = descend_at(tool(given.tools, DESCEND))
+        descend = descend_at(tool(given.tools, given.numbers, DESCEND))
         return float(descend(part_of(given.numbers, DISPERSION), second_losses, center, given.sizes[THRESHOLD_STEP]))
     rate: float = given.sizes[RATE]
     if own[DIFFERENCE] == 0.0:  # SURVEY eq. 11
         return (1.0 - rate) * center + rate * now
     past, wanted = np.empty(len(second_losses)), targets[1 :: int(own[STRIDE])].copy()
-    loss_values_at(tool(given.tools, LOSS_VALUES))(part_of(given.numbers, LOSS), before, wanted, past)
+    loss_values_at(tool(given.tools, given.numbers, LOSS_VALUES))(part_of(given.numbers, LOSS), before, wanted, past)
     return (1.0 - rate) * (center - float(np.mean(past))) + now  # COLK eq. 20
 
 
@@ -178,11 +179,11 @@ def learn_from_pairs(
     losses, found, factors = np.empty(size), np.empty(values.shape), np.zeros(size)
     if not size:
         return center, found
-    loss_values_at(tool(given.tools, LOSS_VALUES))(loss, values, targets, losses)
-    loss_derivatives_at(tool(given.tools, LOSS_DERIVATIVES))(loss, values, targets, found)
+    loss_values_at(tool(given.tools, given.numbers, LOSS_VALUES))(loss, values, targets, losses)
+    loss_derivatives_at(tool(given.tools, given.numbers, LOSS_DERIVATIVES))(loss, values, targets, found)
     if weight > 0.0 and size > 1:
         center = next_center(given, center, before, losses, targets)
-        slopes_at(tool(given.tools, SLOPES))(part_of(given.numbers, DISPERSION), losses, center, factors)
+        slopes_at(tool(given.tools, given.numbers, SLOPES))(part_of(given.numbers, DISPERSION), losses, center, factors)
     for n in range(size):
         share = leading(n, size, stride)
         if share > 0.0 and n + 1 < size:
@@ -211,7 +212,7 @@ def step_on_pairs(given: StepArguments, joined: Joined, size: int) -> float:
         joined.stiffness[n] += curvature * (lead - 1.0)
         coupled = given.implicit and joined.stiffness[n] != 0.0
         stays[n] = lead > 0.0 or coupled or not is_zero(joined.gradients, n) or len(stays) == 1
-    error: float = step_at(tool(given.tools, STEP))(
+    error: float = step_at(tool(given.tools, given.numbers, STEP))(
         StepArguments(
             given.tools,
             part_of(given.numbers, BASE),
@@ -255,6 +256,7 @@ class CompiledComposition:
             CENTERED: composition.dispersion.centered,
             DIFFERENCE: composition.tracking == "difference",
             STRIDE: composition.stride,
+            PLACE: len(tools),
         }
         self._learner = learner
         self._sizes = dispersion.step_sizes
