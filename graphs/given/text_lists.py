@@ -406,9 +406,12 @@ def _header(lines: Sequence[Line]) -> tuple[int, int] | None:
         return named
     if any(_is_title(lines, column) for column in range(2, len(names))):
         return 0, 1
-    first, second = lines[0].fields[:2], lines[1].fields[:2]
-    numbered = any(INTEGER.fullmatch(field) for field in second)
-    return (0, 1) if numbered and not any(INTEGER.fullmatch(field) for field in first) and len(first) == 2 else None
+    # Titles of numbers stand above numbers alone, and name no node.
+    first, below = lines[0].fields[:2], [line.fields[:2] for line in lines[1:]]
+    if len(first) < 2 or any(INTEGER.fullmatch(field) or any(field in row for row in below) for field in first):
+        return None
+    columns = ([row[k] for row in below if len(row) > k and row[k]] for k in range(2))
+    return (0, 1) if any(column and all(map(_is_number, column)) for column in columns) else None
 
 
 def _is_title(lines: Sequence[Line], column: int) -> bool:

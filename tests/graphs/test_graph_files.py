@@ -293,6 +293,8 @@ def test_kinds_of_lists_are_distinguished_or_refused(
         ("from,to\nNew York,San José\nSan José,Łódź\n", ["New York", "San José", "Łódź"], {(0, 1), (1, 2)}),
         (",a,b,c\na,0,1,0\nb,1,0,1\nc,0,1,0\n", ["a", "b", "c"], {(0, 1), (1, 2)}),
         ("-1 0\n0 x\n", ["-1", "0", "x"], {(0, 1), (1, 2)}),
+        ("a b\nb 12\n12 c\n", ["12", "a", "b", "c"], {(0, 2), (0, 3), (1, 2)}),
+        ("a b\nc 12\nd c\n", ["12", "a", "b", "c", "d"], {(0, 3), (1, 2), (3, 4)}),
     ],
 )
 def test_names_in_lists(tmp_path: Path, text: str, names: list[str], pairs: set[tuple[int, int]]) -> None:
