@@ -65,12 +65,17 @@ class StoredTable(MeasuredTable):
 
 
 def as_array(column: pyarrow.Array | pyarrow.ChunkedArray) -> AnyArray:
-    """Return a column as an array of numbers or of fixed-width text."""
+    """Return a column as an array of numbers or of fixed-width text.
+
+    The methods of pyarrow for this import pandas where it is installed, which takes longer than all else here.
+    """
     import pyarrow
 
-    chunked = isinstance(column, pyarrow.ChunkedArray)
-    values: AnyArray = column.to_numpy() if chunked else column.to_numpy(zero_copy_only=False)
-    return values.astype(np.str_) if pyarrow.types.is_string(column.type) else values
+    chunks = column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]
+    kind = np.dtype(np.str_ if pyarrow.types.is_string(column.type) else column.type.to_pandas_dtype())
+    if column.null_count or kind.kind not in "iuf":
+        return np.array(column.to_pylist(), dtype=np.float64 if kind.kind in "iu" else kind)
+    return np.concatenate([np.empty(0, kind), *map(np.from_dlpack, chunks)])
 
 
 def batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pyarrow.RecordBatch]:
