@@ -108,6 +108,7 @@ class StepArguments(NamedTuple):
     sizes: ReadOnly  # (k,), eta and the learner's other schedules at this step
     values: ReadOnly  # (n, C), f at the samples
     targets: ReadOnly  # (n, q)
+    taught: ReadOnly  # (N, 2 C + 1), observations of more certain neighbours (agents/nodes/agent.py), or no rows
 
 
 STEP_ARGUMENTS = PassedTuple(
@@ -126,6 +127,7 @@ STEP_ARGUMENTS = PassedTuple(
         NUMBERS,
         MATRIX,
         MATRIX,
+        MATRIX,
     ],
     StepArguments,
 )
@@ -133,10 +135,6 @@ STEP_ARGUMENTS = PassedTuple(
 
 STEP = types.float64(STEP_ARGUMENTS)
 """``step(given) -> compression error``, given :class:`StepArguments`."""
-
-TAUGHT_STEP = types.float64(STEP_ARGUMENTS, MATRIX)
-"""``taught_step(given, taught)``: the same with observations taught by more certain neighbours, (N, 2 C + 1), described
-in :mod:`kernelswarm.agents.nodes.agent`."""
 
 REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
 """``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out with room
@@ -151,7 +149,7 @@ compiled_bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
 subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
 evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
-taught_step_at, repack_at, place_at = at(TAUGHT_STEP), at(REPACK), at(PLACE)
+repack_at, place_at = at(REPACK), at(PLACE)
 
 ROOM, WANTS, ORDER = 0, 1, 2
 """Indices of a state's first integers: the number of further points that fit, its request before the next step, and the
@@ -290,15 +288,6 @@ class CompiledLearner(Protocol):
 
     def maintain(self, state: Any) -> None:
         """Do the maintenance that the state requests, after :meth:`sync`."""
-
-
-@runtime_checkable
-class TaughtLearner(CompiledLearner, Protocol):
-    """A learner that accepts observations taught by more certain neighbours."""
-
-    @property
-    def taught_step(self) -> Compiled:
-        """The function with the signature TAUGHT_STEP."""
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -13,12 +13,12 @@ from scipy.linalg import solve_triangular
 
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.learners import information, moves
-from kernelswarm.agents.learners.contract import Evaluated, PredictiveVariance
-from kernelswarm.agents.learners.descent import Descent, joined, share
+from kernelswarm.agents.learners import information
+from kernelswarm.agents.learners.contract import PredictiveVariance
+from kernelswarm.agents.learners.descent import Descent
 from kernelswarm.agents.learners.varying_noise import calibrated, varying_noise
 from kernelswarm.agents.learners.weighted_loss import Weighted
-from kernelswarm.agents.parts.losses import curvatures_of, grid_of
+from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.agents.parts.plain_parts import kernel_diagonal, kernel_rows
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.arrays import Array
@@ -120,27 +120,6 @@ class CertainDescent(Descent):
     def gaussian(self) -> bool:
         """Whether the function is the posterior mean of a Gaussian process: squared loss of numbers and a ridge."""
         return self.loss.task == "regression" and self.loss.quadratic and self.penalty > 0.0
-
-    def terms(
-        self, at: Evaluated, gradients: Sequence[Array], targets: Array, eta: float
-    ) -> tuple[bool, Array, Array, Array, Array]:
-        """Separate the terms of own samples from the neighbours' pulls.
-
-        Returns
-        -------
-        tuple
-            Whether there are pulls; the weights of a first-order step, and of the pulls alone, (N, C); the curvatures
-            (n,) and the aims ``f - l' / r`` (n, C) of own samples.
-        """
-        count = len(targets)
-        deciding, rates, _ = joined(eta, gradients, None)
-        values = np.ascontiguousarray(at.values[:count])
-        slopes = self.loss.derivatives(values, targets)
-        bends = curvatures_of(self.loss, values, targets)
-        aims, pulls = np.empty(values.shape), np.empty(deciding.shape)
-        part = share(count, self.batch_size)
-        coupled = bool(moves.part_ways(deciding, slopes, values, bends, rates, part, aims, pulls))
-        return coupled, deciding, pulls, bends, aims
 
 
 def check_certain(learner: CertainDescent) -> None:

@@ -126,7 +126,7 @@ def gradient(given: GradientArguments, found: Array) -> None:
 
 @cached_njit
 def step(given: StepArguments) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.colk.Colk.step` does."""
+    """Take a step on the samples' pairs."""
     numbers, storage, counts = given.numbers, given.storage, given.counts
     capacity, order, inputs, (own, outputs) = counts[CAPACITY], counts[ORDER], given.points.shape[1], given.values.shape
     point, row, center, coefficients = _paired(of_samples(given))

@@ -228,6 +228,7 @@ def step_on_pairs(given: StepArguments, joined: Joined, size: int) -> float:
             given.sizes,
             given.values,
             given.targets,
+            given.taught,
         )
     )
     return error

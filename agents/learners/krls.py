@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -16,10 +15,9 @@ from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.functions.solved_sum import Fading, FadingSum, Solved, SolvedSum, WindowedSum, fading_in, tables
-from kernelswarm.agents.learners import information
+from kernelswarm.agents.learners import calling, information
 from kernelswarm.agents.learners import moves as sample_terms
 from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain
-from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import (
     CAPACITY,
     CROSS,
@@ -32,7 +30,6 @@ from kernelswarm.agents.learners.descent import (
 from kernelswarm.agents.learners.moves import FORGETTING, OWN, REACH, RIDGE
 from kernelswarm.agents.learners.observations import (
     MEMORY,
-    NOTHING,
     Memory,
     Terms,
     absorb_taught,
@@ -40,12 +37,10 @@ from kernelswarm.agents.learners.observations import (
     kept,
     log_diagonal,
     weigh,
-    without_taught,
 )
 from kernelswarm.agents.learners.rls_steps import renew
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
-from kernelswarm.agents.parts.plain_parts import kernel_rows
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
@@ -100,7 +95,7 @@ def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
     return squared
 
 
-@njit_no_refcount
+@inline_always
 def learn(
     work: Array,  # as `room` says
     known: Solved,
@@ -317,26 +312,20 @@ def products(
 
 
 @njit_no_refcount
-def taught_step(given: StepArguments, taught: Array) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.krls.Krls.step` does.
-
-    ``taught`` holds the neighbours' observations, (N, 2 C + 1), or has no rows.
-    """
+def step(given: StepArguments) -> float:
+    """Add own samples and taught observations to the information, and move along the pulls in the gradients."""
     counts, scratch, points, own = given.counts, given.scratch, given.points, own_numbers(given.numbers)
     (size, outputs), capacity = given.gradients.shape, counts[CAPACITY]
     gram = table(scratch, 0, size, size)
     kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
     first, taken = size * size, sample_terms.terms_room(size, outputs)
-    terms = sample_terms.terms(given, taught, sample_terms.asked_in(own), line(scratch, first, taken), DERIVATIVES)
+    terms = sample_terms.terms(given, sample_terms.asked_in(own), line(scratch, first, taken), DERIVATIVES)
     first += taken
     work, known = line(scratch, first, len(scratch) - first), tables(given.storage, capacity, points.shape[1], outputs)
     fading = fading_in(given.storage, capacity, points.shape[1], outputs, own[FORGETTING])
     order = learn(work, known, counts[ORDER], points, given.rows, gram, terms, own[RIDGE], own[OWN], fading)
     counts[ORDER], counts[ROOM] = order, capacity - order
     return 0.0
-
-
-step = without_taught(taught_step)
 
 
 @cached_njit
@@ -368,7 +357,6 @@ class CompiledKrls(CompiledExpansion):
 
     inner = staticmethod(inner)
     step = staticmethod(step)
-    taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any) -> None:
         numbers = sample_terms.numbers_of(learner, learner.dependency, learner.share)
@@ -455,64 +443,12 @@ class Krls(CertainDescent, DescentInSpace):
                 f"= 0 leaves no function where samples are forgotten: forgetting = {self.forgetting!r} needs one",
             )
 
-    def inner(self, state: LearnerState[SolvedSum], at: Evaluated) -> Array:
-        """Return, for implicit steps, the change of f at each point for a weight of 1 at each point, (n, n)."""
-        function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
-        rows, work = np.require(at.rows, requirements=["C", "W"]), np.empty((2, len(gram), function.order))
-        products(
-            function.lower_buffer, function.root_buffer, function.order, rows, self.penalty, self.reach, gram, work
-        )
-        return gram
-
     def init(self, inputs: int, outputs: int) -> LearnerState[SolvedSum]:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         kind = WindowedSum if self.adaptive else FadingSum if self.share < 1.0 else SolvedSum
         return LearnerState(kind(self.kernel, inputs, outputs))
 
-    def step(
-        self,
-        state: LearnerState[SolvedSum],
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-        taught: Array = NOTHING,
-    ) -> Info:
-        """Add own samples and taught observations to the information, and move along the pulls in the gradients.
-
-        Only the presence of ``curvatures`` matters, not their values: pulls are already limited to their longest step.
-        """
-        eta = self.eta(state) if eta is None else eta
-        function, at = state.function, together(evaluations)
-        coupled, _, pulls, bends, aims = self.terms(at, gradients, targets, eta)
-        size = len(at.points)
-        function.reserve(size)
-        capacity = len(function.points_buffer)
-        wide = np.empty((size, capacity))  # new points add columns
-        wide[:, : function.order] = at.rows
-        known = Solved(
-            function.points_buffer,
-            function.weights_buffer,
-            function.lower_buffer,
-            function.root_buffer,
-            function.moments_buffer,
-            function.noise,
-        )
-        function.order = learn(
-            np.empty(room(capacity, size, function.outputs)),
-            known,
-            function.order,
-            np.require(at.points, requirements=["C", "W"]),
-            wide,
-            kernel_rows(self.kernel, at.points, at.points),
-            Terms(coupled, pulls, 0.0 if curvatures is None else self.reach, bends, self.of_weight_one, aims, taught),
-            self.penalty,
-            self.dependency,
-            fading_in(function.storage, capacity, function.points_buffer.shape[1], function.outputs, self.share),
-        )
-        state.steps += 1
-        return Info(0.0, eta)
+    inner, step = calling.inner, calling.step
 
     def noise(self, state: LearnerState[SolvedSum]) -> Array:
         return state.function.noise

@@ -76,7 +76,7 @@ def withhold(weights: Array, pulls: ReadOnly, offered: ReadOnly) -> None:
             copy_vector(pulls[n], weights[n])
 
 
-@cached_njit
+@inline_always
 def choose(
     komp_work: Array,  # (5, capacity)
     work: Array,  # size: `room`; on return it begins with the points' former indices
@@ -147,7 +147,7 @@ def leaving_points(moved: Moved, points: Array) -> Array:
     return found
 
 
-@cached_njit
+@inline_always
 def apply_moves(
     tables: Tables,
     memory: Memory,
@@ -271,9 +271,10 @@ def asked_in(own: Array) -> Asked:
 
 
 @inline_always
-def terms(given: StepArguments, taught: Array, asked: Asked, work: Array, derivatives: int) -> Terms:
-    """Do the same as `certainty.CertainDescent.terms` in the working memory ``work``, of the size `terms_room`.
+def terms(given: StepArguments, asked: Asked, work: Array, derivatives: int) -> Terms:
+    """Separate the terms of own samples from the neighbours' pulls, in the working memory ``work`` (`terms_room`).
 
+    An own sample has a curvature and an aim ``f - l' / r``, and its gradient holds the pull beside the loss's slope.
     ``derivatives`` is the index of the address of the loss's derivatives; the address of its curvatures follows. The
     gradients are overwritten with the weights of a first-order step.
     """
@@ -291,4 +292,4 @@ def terms(given: StepArguments, taught: Array, asked: Asked, work: Array, deriva
     part = 1.0 if count >= asked.batch_size else count / asked.batch_size  # as descent.share
     coupled = part_ways(gradients, slopes, values, curvatures, given.rates, part, aims, pulls)
     unit = asked.reach if given.implicit else 0.0
-    return Terms(coupled, pulls, unit, curvatures, asked.of_weight_one, aims, taught)
+    return Terms(coupled, pulls, unit, curvatures, asked.of_weight_one, aims, given.taught)

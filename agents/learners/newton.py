@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,46 +17,44 @@ from kernelswarm.agents.arithmetic.abi import (
     NEXT_BUDGET,
     ORDER,
     ROOM,
-    TAUGHT_STEP,
+    STEP,
     WANTS,
     StepArguments,
     kernel_at,
     loss_values_at,
     next_budget_at,
-    taught_step_at,
+    step_at,
 )
 from kernelswarm.agents.arithmetic.inverse_factor import Added
 from kernelswarm.agents.arithmetic.late import LateFunction, found_at
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import (
     BLOCKED_FROM_SAMPLES,
-    Information,
     InformedExpansion,
     WindowedExpansion,
     information_in,
     recent_and_window,
     tables,
 )
-from kernelswarm.agents.learners import blocked_second_order, hellinger, moves
+from kernelswarm.agents.learners import blocked_second_order, calling, hellinger, moves
 from kernelswarm.agents.learners.blocked_second_order import Numbers
 from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain
-from kernelswarm.agents.learners.contract import Evaluated, Info, together
-from kernelswarm.agents.learners.descent import CAPACITY, CROSS, DescentInSpace, joined, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.descent import CAPACITY, CROSS, DescentInSpace, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.moves import Asked
-from kernelswarm.agents.learners.observations import NOTHING, Memory, Moved, Terms, offer_taught, without_taught
+from kernelswarm.agents.learners.observations import Memory, Moved, Terms, offer_taught
 from kernelswarm.agents.learners.polk import (
     CHANGES,
     ByProducts,
     PolkState,
     compiled_bound_of_step,
     inner_products,
-    inspection_due,
     is_large,
     wanted,
 )
-from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
-from kernelswarm.agents.parts.losses import Loss, Squared, offers_of
+from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.plain_parts import budget_form, kernel_form, kernel_rows, loss_form
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.arrays import Array, Integers
@@ -83,26 +81,26 @@ budget's numbers come after them."""
 
 
 @cached_njit
-def taught_step(given: StepArguments, taught: Array) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.newton.Newton.step` does.
+def step(given: StepArguments) -> float:
+    """Add own samples and taught observations to the information, and move along the pulls in the gradients.
 
-    ``taught`` holds the neighbours' observations, (N, 2 C + 1), or has no rows.
+    Only the presence of stiffness matters, not its values: pulls are already limited to their longest step.
     """
     if is_large(own_numbers(given.numbers), given.counts[ORDER], len(given.gradients)):
         # Called by address: few runs need it, and it is most of the code to compile.
-        error: float = taught_step_at(found_at(given.tools[BLOCKED]))(given, taught)
+        error: float = step_at(found_at(given.tools[BLOCKED]))(given)
         return error
-    order, error, changes = _move(given, taught, _epsilon(given))
+    order, error, changes = _move(given, _epsilon(given))
     _count(given, order, changes)
     return error
 
 
 @cached_njit
-def hellinger_step(given: StepArguments, taught: Array) -> float:
+def hellinger_step(given: StepArguments) -> float:
     """Take a step with all its points, and compress the posterior."""
     storage, outputs, own = given.storage, given.gradients.shape[1], own_numbers(given.numbers)
     capacity, inputs = given.counts[CAPACITY], given.points.shape[1]
-    order, _, changes = _move(given, taught, 0.0)
+    order, _, changes = _move(given, 0.0)
     memory = _memory(given)
     known, work = tables(storage, capacity, inputs, outputs), table(given.scratch, 0, 5, capacity)
     order, spent, removed = hellinger.compress(known, memory, order, _epsilon(given), own[RIDGE], own[CURVATURE], work)
@@ -119,7 +117,7 @@ def _memory(given: StepArguments) -> Memory:
 
 
 @inline_always
-def _move(given: StepArguments, taught: Array, epsilon: float) -> tuple[int, float, int]:
+def _move(given: StepArguments, epsilon: float) -> tuple[int, float, int]:
     """Choose the dictionary by KOMP within ``epsilon``, add the step's terms to the information, and solve.
 
     Returns the new order, the compression error, and the number of changes of the factor.
@@ -128,7 +126,7 @@ def _move(given: StepArguments, taught: Array, epsilon: float) -> tuple[int, flo
     (taken, outputs), inputs = given.gradients.shape, given.points.shape[1]
     order, capacity, first = counts[ORDER], counts[CAPACITY], 5 * counts[CAPACITY] + taken * taken
     gram = inner_products(given, given.numbers)
-    terms = _terms(given, taught, first)
+    terms = _terms(given, first)
     first += moves.terms_room(taken, outputs) + taken
     komp_work, work = table(given.scratch, 0, 5, capacity), line(given.scratch, first, len(given.scratch) - first)
     known = tables(storage, capacity, inputs, outputs)
@@ -143,12 +141,12 @@ def _move(given: StepArguments, taught: Array, epsilon: float) -> tuple[int, flo
 
 
 @cached_njit
-def large_step(given: StepArguments, taught: Array) -> float:
+def large_step(given: StepArguments) -> float:
     """Do the same with matrix products."""
     storage, counts, own, outputs = given.storage, given.counts, own_numbers(given.numbers), given.gradients.shape[1]
     capacity, taken, inputs = counts[CAPACITY], len(given.points), given.points.shape[1]
     gram = inner_products(given, given.numbers)
-    terms = _terms(given, taught, 5 * capacity + taken * taken)
+    terms = _terms(given, 5 * capacity + taken * taken)
     order, error, changes, storage[1] = blocked_second_order.move(
         tables(storage, capacity, inputs, outputs),
         information_in(storage, capacity, inputs, outputs),
@@ -163,7 +161,7 @@ def large_step(given: StepArguments, taught: Array) -> float:
     return error
 
 
-BY_PRODUCTS = LateFunction(large_step, TAUGHT_STEP)
+BY_PRODUCTS = LateFunction(large_step, STEP)
 
 
 @inline_always
@@ -191,7 +189,7 @@ def _count(given: StepArguments, order: int, changes: int) -> None:
 
 
 @inline_always
-def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
+def _terms(given: StepArguments, first: int) -> Terms:
     """Return the terms of own samples and of the neighbours' pulls, stored in the scratch from ``first`` on.
 
     ``given.gradients`` is overwritten with the weights of the first-order step by which KOMP chooses the dictionary.
@@ -200,13 +198,13 @@ def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
     losses = line(own, FIRST, int(own[LOSS_NUMBERS]))
     asked = Asked(losses, own[CURVATURE], own[OF_WEIGHT_ONE], own[BATCH_SIZE], own[REACH])
     room = moves.terms_room(taken, outputs)
-    terms = moves.terms(given, taught, asked, line(given.scratch, first, room), DERIVATIVES)
+    terms = moves.terms(given, asked, line(given.scratch, first, room), DERIVATIVES)
     if given.tools[OFFERS] != NONE:
         offered = line(given.scratch, first + room, count)
         loss_values_at(given.tools[OFFERS])(asked.loss_numbers, given.values, given.targets, offered)
         moves.withhold(given.gradients, terms.pulls, offered)
-    if len(taught):
-        offer_taught(given.gradients, given.rates, own[CURVATURE], taught)
+    if len(given.taught):
+        offer_taught(given.gradients, given.rates, own[CURVATURE], given.taught)
     return terms
 
 
@@ -219,10 +217,6 @@ def _leaving(given: StepArguments, moved: Moved, points: Array) -> Array:
         leaving = np.empty((moved.before - moved.kept, moved.before))
         kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), gone, all_before, leaving)
     return leaving
-
-
-step = without_taught(taught_step)
-step_of_posterior = without_taught(hellinger_step)
 
 
 @cached_njit
@@ -258,7 +252,6 @@ class CompiledNewton(ByProducts):
     inner = staticmethod(inner)
     step = staticmethod(step)
     late = BY_PRODUCTS
-    taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any) -> None:
         kernel, budget = kernel_form(learner.kernel), budget_form(learner.budget)
@@ -298,8 +291,7 @@ class CompiledNewton(ByProducts):
 class CompiledPosterior(CompiledNewton):
     """The same with removals by the Hellinger distance between posteriors."""
 
-    step = staticmethod(step_of_posterior)
-    taught_step = staticmethod(hellinger_step)
+    step = staticmethod(hellinger_step)
 
 
 class NewtonState(PolkState):
@@ -415,123 +407,22 @@ class Newton(CertainDescent, DescentInSpace):
         """The entry of diag(inv K) above which an element counts as in the span of the others."""
         return math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum
 
-    def inner(self, state: NewtonState, at: Evaluated) -> Array:
-        """Return, for implicit steps, the change of f at each point for a weight of 1 at each point, (n, n)."""
-        function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
-        root, factor = function.root_buffer, function.factor_buffer
-        rows = np.require(at.rows, requirements=["C", "W"])
-        moves.products(root, factor, function.order, rows, self.penalty, self.reach, gram)
-        return gram
-
     def init(self, inputs: int, outputs: int) -> NewtonState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         kind = WindowedExpansion if self.adaptive else InformedExpansion
         return NewtonState(kind(self.kernel, inputs, outputs), begun(self.budget))
 
-    def step(
-        self,
-        state: NewtonState,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-        taught: Array = NOTHING,
-    ) -> Info:
-        """Add own samples and taught observations to the information, and move along the pulls in the gradients.
+    def inner(self, state: NewtonState, at: Evaluated) -> Array:
+        """Return, for implicit steps, the change of f at each point for a weight of 1 at each point, (n, n).
 
-        Only the presence of ``curvatures`` matters, not their values: pulls are already limited to their longest step.
+        It is called before the budget is resolved from data, and so not by the compiled form.
         """
-        eta = self.eta(state) if eta is None else eta
-        function, at = state.function, together(evaluations)
-        coupled, deciding, pulls, bends, aims = self.terms(at, gradients, targets, eta)
-        offered = offers_of(self.loss, np.ascontiguousarray(at.values[: len(targets)]), targets)
-        if offered is not None:
-            moves.withhold(deciding, pulls, offered)
-        if len(taught):
-            offer_taught(deciding, joined(eta, gradients, None)[1], self.loss.curvature, taught)
-        epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
-        function.reserve(len(at.points))
-        large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
-        move = self._move_blocked if large and not (self.adaptive or self.of_posterior) else self._move
-        unit = None if not coupled else self.reach if curvatures is not None else 0.0
-        error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon, taught)
-        state.budget = self.budget.next(state.budget, function.order)
-        state.steps += 1
-        state.changes += changes
-        if state.changes >= inspection_due(function.order):
-            self.inspect(state)
-        return Info(error, eta)
+        function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
+        rows, root, factor = np.require(at.rows, requirements=["C", "W"]), function.root_buffer, function.factor_buffer
+        moves.products(root, factor, function.order, rows, self.penalty, self.reach, gram)
+        return gram
 
-    def _move(
-        self,
-        state: NewtonState,
-        at: Evaluated,
-        deciding: Array,
-        pulls: Array,
-        unit: float | None,
-        bends: Array,
-        aims: Array,
-        epsilon: float,
-        taught: Array,
-    ) -> tuple[float, int]:
-        function, before = state.function, state.function.order
-        capacity, gram = len(function.points_buffer), kernel_rows(self.kernel, at.points, at.points)
-        work = np.empty(moves.room(capacity, len(at.points), function.outputs))
-        rows = np.require(at.rows, requirements=["C", "W"])
-        komp_work, tables = np.empty((5, capacity)), function.tables
-        within = 0.0 if self.of_posterior else float(epsilon)
-        moved, error, changes = moves.choose(komp_work, work, tables, before, deciding, rows, gram, within, self.limit)
-        function.order = moved.order
-        known = Information(function.root_buffer, function.moments_buffer, function.noise)
-        room = function.storage, capacity, function.inputs, function.outputs
-        memory = Memory(known, *recent_and_window(*room, self.adaptive))
-        terms = Terms(unit is not None, pulls, unit or 0.0, bends, self.of_weight_one, aims, taught)
-        points, leaving = np.require(at.points, requirements=["C", "W"]), self._leaving(function, moved)
-        state.cursor = moves.apply_moves(
-            tables, memory, moved, changes, points, leaving, terms, self.penalty, self.share, state.cursor
-        )
-        if self.of_posterior:
-            function.order, error, removed = hellinger.compress(
-                tables, memory, function.order, float(epsilon), self.penalty, self.loss.curvature, komp_work
-            )
-            changes += removed
-        return error, changes
-
-    def _leaving(self, function: InformedExpansion, moved: Moved) -> Array:
-        """Return the kernel between leaving and all earlier points, (r, before); no rows unless new points enter."""
-        if moved.kept == moved.before or moved.kept == moved.order:
-            return np.empty((0, moved.before))
-        points = function.points_buffer
-        return kernel_rows(self.kernel, moves.leaving_points(moved, points), points[: moved.before])
-
-    def _move_blocked(
-        self,
-        state: NewtonState,
-        at: Evaluated,
-        deciding: Array,
-        pulls: Array,
-        unit: float | None,
-        bends: Array,
-        aims: Array,
-        epsilon: float,
-        taught: Array,
-    ) -> tuple[float, int]:
-        function, before = state.function, state.function.order
-        gram = kernel_rows(self.kernel, at.points, at.points)
-        points, rows, values = (np.require(each, requirements=["C", "W"]) for each in (at.points, at.rows, at.values))
-        order, error, changes, state.cursor = blocked_second_order.move(
-            function.tables,
-            Information(function.root_buffer, function.moments_buffer, function.noise),
-            before,
-            Added(points, deciding, rows, gram),
-            values,
-            Terms(unit is not None, pulls, unit or 0.0, bends, self.of_weight_one, aims, taught),
-            Numbers(float(epsilon), self.limit, self.penalty, self.share),
-            state.cursor,
-        )
-        function.order = order
-        return error, changes
+    step = calling.step
 
     def compression_budget(self, state: NewtonState) -> float:
         """Return eps of the next step, a distance; 0 if the budget aims at more points than the dictionary has."""

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
@@ -15,27 +14,12 @@ from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.learners import information
 from kernelswarm.agents.learners.information import keep
 from kernelswarm.arrays import Array
-from kernelswarm.protocols.core.addresses import Compiled
-from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_inline, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import ReadOnly, cached_njit, force_inline, inline_always
 from kernelswarm.protocols.parameters.least_squares import MEAN, STEPS, learn_noise, take_over
 
 # Values that surer neighbours taught, taken into the information as observations.
 
 LONG_LOOPS = True
-
-NOTHING = np.zeros((0, 1))
-"""The taught observations if variances are not exchanged: no rows."""
-NOTHING.flags.writeable = False
-
-
-def without_taught(taught_step: Compiled) -> Compiled:
-    """Return the step of a learner without taught observations, for compiled rounds."""
-
-    @njit_no_refcount
-    def step(given: StepArguments) -> float:
-        return taught_step(given, table(given.scratch, 0, 0, 1))  # type: ignore[no-any-return]
-
-    return step
 
 
 @cached_njit
@@ -390,7 +374,7 @@ class Memory(NamedTuple):
     window: Array  # (4,)
 
 
-@cached_njit
+@inline_always
 def learn(memory: Memory, moved: Moved, terms: Terms, ridge: float, cursor: float) -> float:
     """Add a step's pulls and samples to both informations, and cut the memory if the evidence exceeds the bound.
 

@@ -14,7 +14,7 @@ from kernelswarm.agents.learners.contract import Evaluated, Learner, parted_at, 
 from kernelswarm.agents.parts.plain_parts import fill
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import address, at, numbers_at
-from kernelswarm.protocols.core.compiling import ReadOnly, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.compiling import inline_always, njit_no_refcount
 
 # Compiled functions of a learner in plain Python; each calls one of its methods.
 #
@@ -112,18 +112,8 @@ def gradient(given: GradientArguments, found: Array) -> None:
 @njit_no_refcount
 def step(given: StepArguments) -> float:
     """Take the step; returns the compression error, and writes the new order to the state's integers."""
-    kind = IMPLICIT if given.implicit else EXPLICIT
-    return ask_for_step(given, table(given.scratch, 0, 0, 1), kind)
-
-
-@njit_no_refcount
-def taught_step(given: StepArguments, taught: ReadOnly) -> float:
-    """Take the step with observations taught by more certain neighbours, (N, 2 C + 1)."""
-    return ask_for_step(given, taught, TAUGHT)
-
-
-@inline_always
-def ask_for_step(given: StepArguments, taught: ReadOnly, kind: int) -> float:
+    taught = given.taught
+    kind = TAUGHT if len(taught) else IMPLICIT if given.implicit else EXPLICIT
     tools, gradients, targets = given.tools, given.gradients, given.targets
     (taken, outputs), (size, width), (lessons, columns) = gradients.shape, targets.shape, taught.shape
     begin = RESULTS + 1
@@ -187,7 +177,6 @@ class PlainLearner:
     inner = staticmethod(inner)
     gradient = staticmethod(gradient)
     step = staticmethod(step)
-    taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Learner) -> None:
         self._learner, self._name = learner, type(learner).__name__

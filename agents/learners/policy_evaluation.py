@@ -105,7 +105,7 @@ def gradient(given: GradientArguments, found: Array) -> None:
 
 @cached_njit
 def step(given: StepArguments) -> float:
-    """Take a step, as :meth:`PolicyEvaluation.step` does."""
+    """Take a step of the value function, and one of the tracked residual."""
     numbers, counts, (count, outputs) = given.numbers, given.counts, given.values.shape
     own = _own(numbers)
     part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
@@ -130,6 +130,7 @@ def step(given: StepArguments) -> float:
             given.sizes,
             given.values,
             given.targets,
+            given.taught,
         )
     )
     counts[ROOM] = min(counts[ROOM], integers[ROOM])
@@ -161,6 +162,7 @@ def _follow_residual(given: StepArguments, vector: Array, integers: Integers) ->
             line(sizes, TRACKING, 2),
             tracked,
             given.targets,
+            given.taught,
         )
     )
 

@@ -83,7 +83,7 @@ def gradient(given: GradientArguments, found: Array) -> None:
 
 @cached_njit
 def step(given: StepArguments) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.rbf_network.RbfNetwork.step` does."""
+    """Take a step of the weights on the samples' pairs."""
     own, size = len(given.values), int(given.numbers[COUNT]) * given.values.shape[1]
     given.storage[2 * size] = _paired(of_samples(given))[0]
     if own and looks_back(given.numbers):

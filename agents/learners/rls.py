@@ -1,19 +1,18 @@
 """Recursive least squares on random Fourier features of a kernel, or on the inputs themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from kernelswarm.agents.functions.expansion import Information
 from kernelswarm.agents.functions.kernel_sum import combine
-from kernelswarm.agents.learners import random_walk, rls_steps
+from kernelswarm.agents.learners import calling, random_walk, rls_steps
 from kernelswarm.agents.learners.certainty import CertainDescent, Posterior, check_certain
-from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.linear import Linear as Affine
 from kernelswarm.agents.learners.linear_in_features import FeatureFunction
-from kernelswarm.agents.learners.observations import NOTHING, WINDOW, Memory, Terms
+from kernelswarm.agents.learners.observations import WINDOW
 from kernelswarm.agents.learners.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -210,49 +209,7 @@ class Rls(CertainDescent):
         features = state.function.features(points)
         return Evaluated(points, features, combine(features, state.function.coefficients))
 
-    def inner(self, state: RlsState, at: Evaluated) -> Array:
-        """Return, for implicit steps, the change of f at each point for a weight of 1 at each point, (n, n)."""
-        gram = np.empty((len(at.rows), len(at.rows)))
-        rows = np.require(at.rows, requirements=["C", "W"])
-        if self.process_noise > 0.0:
-            random_walk.products(state.root, rows, self.reach, gram)
-            return gram
-        rls_steps.products(state.root, rows, self.reach, gram, np.empty((len(gram), len(state.root))))
-        return gram
-
-    def step(
-        self,
-        state: RlsState,
-        evaluations: Sequence[Evaluated],
-        gradients: Sequence[Array],
-        curvatures: Sequence[float] | None,
-        targets: Array,
-        eta: float | None = None,
-        taught: Array = NOTHING,
-    ) -> Info:
-        """Add own samples and taught observations to the information, and move along the pulls in the gradients.
-
-        Only the presence of ``curvatures`` matters, not their values: pulls are already limited to their longest step.
-        """
-        eta = self.eta(state) if eta is None else eta
-        at = together(evaluations)
-        coupled, _, pulls, bends, aims = self.terms(at, gradients, targets, eta)
-        features, outputs = state.function.coefficients.shape
-        work = np.empty(rls_steps.room(features, len(pulls), outputs))
-        rows, unit = np.require(at.rows, requirements=["C", "W"]), 0.0 if curvatures is None else self.reach
-        terms = Terms(coupled, pulls, unit, bends, self.of_weight_one, aims, taught)
-        known, coefficients = Information(state.root, state.moments, state.noise), state.function.coefficients
-        cursor, ridges = float(state.cursor[0]), self.ridges(state)
-        if self.process_noise > 0.0:
-            random_walk.learn(work, coefficients, state.root, state.noise, rows, terms, self.walk(state))
-        elif self.adaptive:
-            recent = Information(state.recent_root, state.recent_moments, state.recent_noise)
-            memory = Memory(known, recent, state.window)
-            state.cursor[0] = rls_steps.learn_adaptively(work, coefficients, memory, cursor, rows, terms, ridges)
-        else:
-            state.cursor[0] = rls_steps.learn(work, coefficients, known, cursor, rows, terms, ridges, self.share)
-        state.steps += 1
-        return Info(0.0, eta)
+    inner, step = calling.inner, calling.step
 
     def function(self, state: RlsState) -> FeatureFunction:
         """Return the current function."""

@@ -29,7 +29,6 @@ from kernelswarm.agents.learners.observations import (
     kept,
     log_diagonal,
     weigh,
-    without_taught,
 )
 from kernelswarm.arrays import Array, Integers
 from kernelswarm.protocols.core.addresses import Compiled, address
@@ -48,7 +47,7 @@ def room(features: int, points: int, outputs: int) -> int:
     return features * (points + 2 + outputs) + outputs
 
 
-@njit_no_refcount
+@inline_always
 def learn(
     work: Array,  # as `room` says
     coefficients: Array,  # (L, C)
@@ -230,15 +229,12 @@ def evaluate(
 
 
 @njit_no_refcount
-def taught_step(given: StepArguments, taught: Array) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.rls.Rls.step` does.
-
-    ``taught`` holds the neighbours' observations, (N, 2 C + 1), or has no rows.
-    """
+def step(given: StepArguments) -> float:
+    """Add own samples and taught observations to the information, and move along the pulls in the gradients."""
     storage, scratch, own, ridges = given.storage, given.scratch, _own(given.numbers), _ridges(given.numbers)
     size, outputs = given.gradients.shape
     order, taken = int(own[OWN]), moves.terms_room(size, outputs)
-    terms = moves.terms(given, taught, moves.asked_in(own), line(scratch, 0, taken), DERIVATIVES)
+    terms = moves.terms(given, moves.asked_in(own), line(scratch, 0, taken), DERIVATIVES)
     coefficients, work = table(storage, 0, order, outputs), line(scratch, taken, len(scratch) - taken)
     known, last = _information(storage, order * outputs, order, outputs)  # other learners' vectors may be longer
     cursor, walk = storage[last], _walk(given.numbers)
@@ -264,9 +260,6 @@ def _information(storage: Array, first: int, order: int, outputs: int) -> tuple[
         table(storage, noise, ROWS, outputs),
     )
     return found, noise + ROWS * outputs
-
-
-step = without_taught(taught_step)
 
 
 @cached_njit
@@ -307,18 +300,17 @@ class CompiledRls(CompiledVector):
     gradient = None
     inner = staticmethod(inner)
     step = staticmethod(step)
-    taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
         super().__init__(learner)
         self.tools = (address(features, FEATURES), *moves.tools_of(learner))
-        self._features = numbers
+        self._own, self._features = moves.numbers_of(learner, 0.0, learner.share), numbers
 
     def numbers(self, state: Any) -> Array:
         """Return the learner's numbers, each feature's ridge and random-walk variance, and the features' numbers."""
         ridges = self._learner.ridges(state)
-        own = moves.numbers_of(self._learner, float(len(ridges)), self._learner.share)
-        walk = self._learner.walk(state)
+        walk, own = self._learner.walk(state), self._own.copy()
+        own[OWN] = len(ridges)
         return np.concatenate([[float(len(own))], own, ridges, [float(len(walk))], walk, self._features(state)])
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:

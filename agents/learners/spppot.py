@@ -132,7 +132,7 @@ def weigh_duals(given: StepArguments, weights: Array, gram: Array, part: float) 
 
 @cached_njit
 def step(given: StepArguments) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.spppot.Spppot.step` does."""
+    """Take a step of the dual function, and compress it."""
     numbers, counts, eta, count = given.numbers, given.counts, given.sizes[0], len(given.targets)
     polk, integral = part_of(numbers, POLK), part_of(numbers, INTEGRAL)
     own, inputs, outputs = own_numbers(polk), given.points.shape[1], given.gradients.shape[1]

@@ -24,7 +24,7 @@ DONE, PAUSED, FULL, LARGE_VALUES, UNSTABLE, RETURNED = range(6)
 """Reasons for the end of rounds. PAUSED: a node needs room, a check of its factor, or steps that are not compiled.
 FULL: arrays are too short within a round. RETURNED: nodes return that have forgotten their functions."""
 
-EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE, TAUGHT_STEP = range(9)
+EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE = range(8)
 """The functions of a learner, as columns of their addresses."""
 
 COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR, ADVANCE, CONSTRAINT_VALUES, JUDGE = range(5)

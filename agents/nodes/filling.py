@@ -12,7 +12,6 @@ from kernelswarm.agents.arithmetic.abi import (
     CompiledLearner,
     CompiledLoss,
     RepackedLearner,
-    TaughtLearner,
 )
 from kernelswarm.agents.arithmetic.scratch import SPARE, States
 from kernelswarm.agents.learners.contract import TeachableLearner
@@ -102,7 +101,7 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: 
     functions, tools, numbers, loss_numbers = [], [], [], []
     for i in first:
         form, loss = forms[i], loss_form(agents[i].learner.loss)
-        functions.append(addresses_of(form, loss, certain))
+        functions.append(addresses_of(form, loss))
         tools.append(form.tools)
         numbers.append(form.numbers(agents[i].state))
         loss_numbers.append(loss.numbers)
@@ -124,12 +123,11 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: 
     )
 
 
-def addresses_of(form: CompiledLearner, loss: CompiledLoss, certain: bool = False) -> list[int]:
+def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
     """Return the addresses of a learner's and its loss's functions, in the order of the round's constants."""
     repack = address(form.repack, compiled.REPACK) if fulfils(form, RepackedLearner) else NONE
     place = address(form.place, compiled.PLACE) if fulfils(form, CompiledFeatureLearner) else NONE
     gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
-    taught = address(cast(TaughtLearner, form).taught_step, compiled.TAUGHT_STEP) if certain else NONE
     return [
         address(form.evaluate, compiled.EVALUATE),
         address(form.inner, compiled.INNER),
@@ -139,7 +137,6 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss, certain: bool = Fals
         address(loss.derivatives, compiled.LOSS_DERIVATIVES),
         repack,
         place,
-        taught,
     ]
 
 

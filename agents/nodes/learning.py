@@ -21,7 +21,6 @@ from kernelswarm.agents.arithmetic.abi import (
     loss_values_at,
     repack_at,
     step_at,
-    taught_step_at,
 )
 from kernelswarm.agents.arithmetic.scratch import Scratch, capacity_of, put_back
 from kernelswarm.agents.arithmetic.views import line, line_of, rows_of, table, table_of
@@ -37,7 +36,6 @@ from kernelswarm.agents.nodes.arrays import (
     LOSS_VALUES,
     REPACK,
     STEP,
-    TAUGHT_STEP,
     Gathered,
     Network,
     Own,
@@ -328,6 +326,7 @@ def steps_of(ideal: bool) -> Compiled:
             if in_scratch:
                 repack_at(repack)(state, counts, spare.storage, inputs, outputs, counts[ORDER] + taken)
                 state = spare.storage
+        certain = network.coupling.certainty > 0.0 and network.links.start[i + 1] > network.links.start[i]
         given = StepArguments(
             tools,
             numbers,
@@ -343,12 +342,9 @@ def steps_of(ideal: bool) -> Compiled:
             work.sizes,
             values,
             targets,
+            rows_of(work.taught, 0, taken if certain else 0),
         )
-        if network.coupling.certainty > 0.0 and network.links.start[i + 1] > network.links.start[i]:
-            taught = rows_of(work.taught, 0, taken)
-            network.sums.compression_error[i] += taught_step_at(functions[TAUGHT_STEP])(given, taught)
-        else:
-            network.sums.compression_error[i] += step_at(functions[STEP])(given)
+        network.sums.compression_error[i] += step_at(functions[STEP])(given)
         if ideal and in_scratch:
             put_back(i, repack, network.states, counts, spare, capacity, taken, inputs, outputs)
 

@@ -252,6 +252,7 @@ def _steps(
                 sizes,
                 values,
                 wanted,
+                table(scratch, 0, 0, 1),
             )
         )
         taken += 1

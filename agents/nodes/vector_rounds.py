@@ -376,6 +376,7 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         sizes,
         values,
         targets,
+        table(scratch, 0, 0, 1),
     )
     step_at(functions[STEP])(given)
 

@@ -25,6 +25,7 @@ from kernelswarm.simulations.command.options import (
 from kernelswarm.simulations.command.printing import show, warnings_in_one_line
 from kernelswarm.simulations.core.errors import InputError, number_of
 from kernelswarm.simulations.core.interruption import in_words
+from kernelswarm.simulations.core.toml_tables import hint_for
 
 
 def list_parts(
@@ -99,7 +100,7 @@ def init(
         raise InputError(f"--example writes an experiment with data of its own: leave out {given_too}")
     if data is None and named:
         verb = "are" if len(named) > 1 else "is"
-        raise InputError(f"{' and '.join(named)} {verb} for --data: give that file too")
+        raise InputError(f"{' and '.join(named)} {verb} for --data: give that file too{hint_for(path)}")
     if example:
         from kernelswarm.simulations.experiment.templates import write_example
 

@@ -33,7 +33,7 @@ from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.parameters.domkl import Domkl
-from kernelswarm.protocols.replay import certainty_of, without_certainty
+from kernelswarm.protocols.replay import without_certainty
 from kernelswarm.simulations.core.compiling import hidden_script, is_kept, waiting
 from kernelswarm.simulations.core.files import environment
 from kernelswarm.simulations.core.machine import ONE_THREAD
@@ -203,7 +203,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
         return
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
         # Reading the learner's form compiles its functions.
-        addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
+        addresses_of(learner_form(learner), loss_form(learner.loss))
         with waiting():
             wait()
 

@@ -431,7 +431,7 @@ class _Found(NamedTuple):
 def _find(asked: File, missing: Missing) -> _Found:
     """Read a user's file; raises ValueError if it cannot be used for learning."""
     guessed = guess(asked)
-    rows, gaps = without_gaps(guessed.rows, missing)
+    rows, gaps = without_gaps(guessed.rows, missing, asked.dealing().goes_in_step(guessed.rows))
     check_rows(rows, bool(gaps))
     if rows.kinds:
         rows = replace(rows, kinds=with_cycles(rows.kinds, rows.points, asked.times))

@@ -142,6 +142,16 @@ def test_columns_that_number_the_rows_are_no_inputs(call: Command) -> None:
     assert "row_numbers" not in simulate(experiment).summary["facts"]
 
 
+def test_rows_without_a_target_are_rounds_where_the_nodes_go_in_step(call: Command) -> None:
+    days = [f"2024-03-{1 + k // 2:02d},{'ab'[k % 2]},{k % 5}.5,{'' if k == 7 else k % 3}" for k in range(60)]
+    Path("data.csv").write_text("day,node,x,y\n" + "\n".join(days))
+    for order, words in (("auto", "1 row without a target: their nodes have no sample"), ("shuffled", "1 row without")):
+        written = call("init", f"{order}.toml", "--data", "data.csv", "--set", f"stream.order={order}")
+        checked = call("check", f"{order}.toml")
+        gaps = next(line for line in checked.out.splitlines() if line.lstrip().startswith("gaps")).split("gaps", 1)[1]
+        assert written.code == checked.code == 0 and words in gaps and gaps.strip() in written.out
+
+
 def test_inputs_are_named_or_left_out_by_options(call: Command) -> None:
     Path("data.csv").write_text("a,b,gap,y\n" + "\n".join(f"{k}.5,{k % 7}.5,,{k * k}.25" for k in range(40)))
     refused = call("init", "--data", "data.csv", "--drop", "gab")
@@ -150,6 +160,10 @@ def test_inputs_are_named_or_left_out_by_options(call: Command) -> None:
     assert both.code == 2 and "leave one of the two out" in both.err
     alone = call("init", "--drop", "gap")
     assert alone.code == 2 and "--drop is for --data: give that file too" in alone.err
+    data = call("init", "data.csv", "--drop", "gap")  # the file to write stands first
+    assert data.code == 2 and data.err.rstrip().endswith(
+        "for an experiment on these data: kernelswarm init --data data.csv"
+    )
     for options, inputs in (("--drop", "gap"), ("a", "b")), (("--features", "b,a"), ("b", "a")):
         path = options[0].strip("-") + ".toml"
         assert call("init", path, "--data", "data.csv", *options).code == 0
