@@ -108,8 +108,9 @@ def _functions_of(learner: Any) -> Any:
 
 
 def _contiguous(array: Array) -> Array:
-    """Return an array that compiled code takes as it is: contiguous, and of a type that may be written to."""
-    return array if array.flags.carray else array.copy()
+    """Return an array that compiled code takes as it is: of floats, contiguous, and writable."""
+    found = np.asarray(array, dtype=np.float64)
+    return found if found.flags.carray else found.copy()
 
 
 @cached_njit

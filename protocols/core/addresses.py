@@ -115,11 +115,23 @@ def _find_from_python(compiled: Any, signature: Signature) -> bool:
 
 
 def fill(function: Compiled, signature: Signature, numbers: Array, left: Array, right: Array, found: Array) -> None:
-    """Call a function of two matrices that fills an array; the matrices may have any strides."""
+    """Call a function of two matrices that fills an array; the matrices may have any strides, and whole numbers.
+
+    Raises
+    ------
+    ValueError
+        One of the two is not a matrix.
+    """
     try:
         sole(function, signature)(numbers, left, right, found)
     except TypeError:  # rare, so that asking each time would cost more
-        function(numbers, np.ascontiguousarray(left), np.ascontiguousarray(right), found)
+        if np.ndim(left) != 2 or np.ndim(right) != 2:
+            raise ValueError(
+                f"two matrices are asked for, with a row for each sample, and their shapes are {np.shape(left)} and "
+                f"{np.shape(right)}: give column k of a table as table[:, [k]], and numbers y as y[:, None]"
+            ) from None
+        floats = (np.ascontiguousarray(each).astype(np.float64, casting="same_kind") for each in (left, right))
+        function(numbers, *floats, found)
 
 
 def address(function: Callable[..., Any], signature: Signature) -> int:

@@ -255,3 +255,14 @@ def test_the_curvature_of_several_classes_is_twice_that_of_two() -> None:
         pairs = np.hstack([-0.5 * values, 0.5 * values])
         several = curvatures_of(MulticlassLogistic(), pairs, targets)
         assert np.allclose(several, 2.0 * curvatures_of(Logistic(), values, targets), rtol=1e-12)
+
+
+@every_loss
+def test_targets_and_predictions_may_be_whole_numbers_and_one_column_is_refused(loss: Loss) -> None:
+    predictions, targets = problem(loss, seed=5)
+    predictions, targets = np.round(predictions), np.round(targets)
+    whole, wanted = predictions.astype(np.int64), targets.astype(np.int32)
+    np.testing.assert_array_equal(loss.values(whole, wanted), loss.values(predictions, targets))
+    np.testing.assert_array_equal(loss.derivatives(whole, wanted.tolist()), loss.derivatives(predictions, targets))
+    with pytest.raises(ValueError, match=r"two matrices are asked for.* y as y\[:, None\]"):
+        loss.values(predictions, targets[:, 0])
