@@ -252,7 +252,7 @@ def _steps(
                 sizes,
                 values,
                 wanted,
-                table(scratch, 0, 0, 1),
+                table(scratch, 0, 0, 1),  # nobody teaches
             )
         )
         taken += 1

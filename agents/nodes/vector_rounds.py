@@ -376,7 +376,7 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         sizes,
         values,
         targets,
-        table(scratch, 0, 0, 1),
+        table(scratch, 0, 0, 1),  # nobody teaches
     )
     step_at(functions[STEP])(given)
 
